@@ -1,0 +1,1 @@
+"""The engine, usable as a library. Start reading at tuner/loop.py."""
