@@ -38,7 +38,7 @@ def test_one_line_and_json_of_one_workload_are_equal() -> None:
         ("matmul:m=1,n=2,k=-3", "at least 0, got -3"),
         ("matmul:m=1,n=2,k=3.0", "wants an integer, got '3.0'"),
         ("matmul:m=1,m=2,n=2,k=3", "'m' is given twice"),
-        ("matmul:m=200000,n=200000,k=2", "the most is 2^31"),
+        ("matmul:m=200000,n=200000,k=2", "at most 2^31 are supported"),
         ("matmul:m=1,n=2,k=3,epilogue=bias", "matmul takes no epilogue"),
         ("dense:m=1,n=2,k=3,epilogue=gleu", "did you mean gelu"),
         ("dense:m=1,n=2,k=3,epilogue=relu+gelu", "two activations"),
@@ -53,5 +53,6 @@ def test_each_mistake_is_one_line_that_helps(text: str, says: str) -> None:
 
 
 def test_parsing_imports_no_tvm() -> None:
-    code = "import sys, tuner.workloads.spec, tuner.workloads.inputs, tuner.workloads.reference; sys.exit('tvm' in sys.modules)"
+    modules = "tuner.workloads.spec, tuner.workloads.inputs, tuner.workloads.reference"
+    code = f"import sys, {modules}; sys.exit('tvm' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
