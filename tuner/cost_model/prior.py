@@ -31,6 +31,7 @@ _INT_OP_COST = {"int_mul": 1.0, "int_add_sub": 1.0, "int_cmp": 1.0, "int_div_mod
 _INDEX_SHARE = 0.02
 """Beside float work integer ops are index arithmetic, which is hoisted; alone (int8, bfloat16) they are the work."""
 _LINE_BYTES = 64.0
+_LOOP_OVERHEAD = 1.1
 _LATENCY_CHAINS = 8.0
 """FMA latency of 4 cycles on 2 ports: with fewer independent accumulations than this the units idle."""
 _OUT_OF_ORDER_OPS = 128.0
@@ -48,8 +49,8 @@ class MachineModel:
     n_cores: int = 2
     peak_flop_per_s: float = 1e11
     memory_bytes_per_s: float = 2e10
-    cache_bytes: tuple[float, ...] = (32e3, 1e6)
-    cache_bytes_per_s: tuple[float, ...] = (4e11, 1.5e11)
+    cache_bytes: tuple[float, ...] = (32e3, 1e6, 8e6)
+    cache_bytes_per_s: tuple[float, ...] = (4e11, 1.5e11, 6e10)
     vector_bytes: int = 32
     n_vector_registers: int = 16
     parallel_launch_s: float = 5e-6
@@ -60,7 +61,7 @@ class MachineModel:
             raise ValueError(f"need n_cores >= 1, vector_bytes >= 4, n_vector_registers >= 1, got {self}")
         if not all(np.isfinite(r) and r > 0 for r in rates) or self.parallel_launch_s < 0:
             raise ValueError(f"rates and sizes must be finite and positive, got {self}")
-        if len(self.cache_bytes) != len(self.cache_bytes_per_s):
+        if not self.cache_bytes or len(self.cache_bytes) != len(self.cache_bytes_per_s):
             raise ValueError("cache_bytes and cache_bytes_per_s must have one entry per level")
 
     @classmethod
@@ -72,15 +73,18 @@ class MachineModel:
 
 @dataclass(frozen=True, slots=True)
 class StoreEstimate:
-    """Seconds by store, each float64 [n_stores]. `total_s` = max(compute_s, memory_s) + launch_s."""
+    """Seconds by store, float64 [n_stores] each; `traffic_s` is [n_stores, n_levels], the first level first."""
 
-    compute_s: FloatArray
-    memory_s: FloatArray
+    arithmetic_s: FloatArray
+    access_s: FloatArray
+    traffic_s: FloatArray
     launch_s: FloatArray
 
     @property
     def total_s(self) -> FloatArray:
-        return np.maximum(self.compute_s, self.memory_s) + self.launch_s
+        """The roofline: the slowest of arithmetic, load ports and each level's traffic; then the launch."""
+        busiest = np.maximum(np.maximum(self.arithmetic_s, self.access_s), self.traffic_s.max(axis=1))
+        return np.asarray(busiest + self.launch_s, dtype=np.float64)
 
 
 class _Columns:
@@ -89,7 +93,7 @@ class _Columns:
     def __init__(self, rows: FloatArray) -> None:
         self.rows = rows
         self.n = rows.shape[0]
-        self.plain = unlog(rows)
+        self.plain = np.abs(unlog(rows))  # only a stride can be negative
 
     def __getitem__(self, name: str) -> FloatArray:
         return self.plain[:, column(name)]
@@ -104,15 +108,17 @@ def estimate_stores(features: npt.NDArray[Any], machine: MachineModel) -> StoreE
     rows = as_rows(features)
     if rows.shape[0] == 0:
         empty = np.zeros(0)
-        return StoreEstimate(empty, empty, empty)
+        return StoreEstimate(empty, empty, np.zeros((0, len(machine.cache_bytes))), empty)
     cols = _Columns(rows)
     cores_used = _cores_used(cols, machine)
     share = cores_used / machine.n_cores
-    launch_s = np.where(cols["parallel.num"] > 0, machine.parallel_launch_s, 0.0)
+    overhead = np.where(cols["auto_unroll_max_step"] + cols["unroll.num"] > 0, 1.0, _LOOP_OVERHEAD)
+    arithmetic_s, access_s = _compute_s(cols, machine)
     return StoreEstimate(
-        compute_s=_compute_s(cols, machine) / share,
-        memory_s=_memory_s(cols, machine, share),
-        launch_s=launch_s,
+        arithmetic_s=arithmetic_s * overhead / share,
+        access_s=access_s * overhead / share,
+        traffic_s=_traffic_s(cols, machine, share),
+        launch_s=np.where(cols["parallel.num"] > 0, machine.parallel_launch_s, 0.0),
     )
 
 
@@ -148,8 +154,8 @@ def _accumulation(cols: _Columns) -> tuple[FloatArray, FloatArray]:
     return in_flight, extent
 
 
-def _compute_s(cols: _Columns, machine: MachineModel) -> FloatArray:
-    """Seconds with all cores busy: the slower of the arithmetic units and the load ports.
+def _compute_s(cols: _Columns, machine: MachineModel) -> tuple[FloatArray, FloatArray]:
+    """Seconds with all cores busy: of the arithmetic units, and of the load ports.
 
     `peak_flop_per_s` is taken as two fused multiply-adds of full vectors per cycle, beside two vector loads.
     """
@@ -166,8 +172,7 @@ def _compute_s(cols: _Columns, machine: MachineModel) -> FloatArray:
     busy = np.clip(chains / _LATENCY_CHAINS, 1.0 / _LATENCY_CHAINS, 1.0)
     arithmetic_s = vector_ops / (scalar_rate * used * busy) + scalar_ops / scalar_rate
     access_s = _accesses(cols, used, machine) / (scalar_rate / 2.0)
-    overhead = np.where(cols["auto_unroll_max_step"] + cols["unroll.num"] > 0, 1.0, 1.1)
-    return np.asarray(np.maximum(arithmetic_s, access_s) * overhead, dtype=np.float64)
+    return np.asarray(arithmetic_s, dtype=np.float64), np.asarray(access_s, dtype=np.float64)
 
 
 def _accesses(cols: _Columns, used_lanes: FloatArray, machine: MachineModel) -> FloatArray:
@@ -188,14 +193,14 @@ def _accesses(cols: _Columns, used_lanes: FloatArray, machine: MachineModel) -> 
     return total
 
 
-def _memory_s(cols: _Columns, machine: MachineModel, share: FloatArray) -> FloatArray:
-    """The slowest level's traffic over its bandwidth. One core alone gets more than its share of the last one."""
-    worst = np.zeros(cols.n)
+def _traffic_s(cols: _Columns, machine: MachineModel, share: FloatArray) -> FloatArray:
+    """[n_stores, n_levels] seconds of each level's traffic. One core alone gets more than its share of the last one."""
     behind = (*machine.cache_bytes_per_s[1:], machine.memory_bytes_per_s)
+    by_level = []
     for level, (capacity, rate) in enumerate(zip(machine.cache_bytes, behind, strict=True)):
         reached = share if level + 1 < len(behind) else np.sqrt(share)
-        worst = np.maximum(worst, _traffic_bytes(cols, capacity) / (rate * reached))
-    return worst
+        by_level.append(_traffic_bytes(cols, capacity) / (rate * reached))
+    return np.stack(by_level, axis=1)
 
 
 def _traffic_bytes(cols: _Columns, capacity: float) -> FloatArray:
