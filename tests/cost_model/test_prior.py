@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -11,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cost_model.conftest import Rows, add_schedule, extract, matmul_schedule
-from tuner.cost_model import MachineModel
+from tuner.cost_model import MachineModel, machine_model
 from tuner.cost_model.features import N_COLUMNS, column
 from tuner.cost_model.prior import estimate_many_s, estimate_s, estimate_stores
+from tuner.targets.peaks import Roofline
 
 MACHINE = MachineModel(n_cores=2)
 BIG = 4096
@@ -99,7 +101,7 @@ def test_estimates_are_of_the_right_magnitude(blocked_matmul: Rows) -> None:
     at_peak_s = 2 * 512**3 / MACHINE.peak_flop_per_s
     assert at_peak_s <= estimate_s(blocked_matmul, MACHINE) < 10 * at_peak_s
     copied_bytes = 3 * 4 * BIG * BIG
-    streaming_s = copied_bytes / MACHINE.memory_bytes_per_s
+    streaming_s = copied_bytes / MACHINE.refill_bytes_per_s[-1]
     assert streaming_s <= estimate_s(extract(parallel, add_schedule(BIG, BIG)), MACHINE) < 3 * streaming_s
 
 
@@ -121,8 +123,30 @@ def test_a_faster_machine_is_never_slower(blocked_matmul: Rows) -> None:
     for rows in (blocked_matmul, streaming):
         base = estimate_s(rows, MACHINE)
         assert estimate_s(rows, MachineModel(peak_flop_per_s=2 * MACHINE.peak_flop_per_s)) <= base
-        assert estimate_s(rows, MachineModel(memory_bytes_per_s=2 * MACHINE.memory_bytes_per_s)) <= base
+        doubled = tuple(2 * rate for rate in MACHINE.refill_bytes_per_s)
+        assert estimate_s(rows, MachineModel(refill_bytes_per_s=doubled)) <= base
         assert estimate_s(rows, MachineModel(parallel_launch_s=0.0)) < base
+
+
+def test_a_measured_machine_replaces_the_default() -> None:
+    caches = {"L1d": 2 * 48_000, "L2": 2 * 2_000_000, "L3": 32_000_000}
+    bandwidth = ((48e3, 8e11), (3e6, 3e11), (2e7, 1e11), (1e9, 2e10))
+    roofline = Roofline(
+        flop_per_s={"float32": 4e11, "int8": 1e12},
+        how={},
+        bandwidth=bandwidth,
+        caches=caches,
+        n_threads=2,
+        noise=1.0,
+    )
+    machine = machine_model(roofline, {"avx", "avx512f"})
+    assert (machine.n_cores, machine.vector_bytes, machine.n_vector_registers) == (2, 64, 32)
+    assert machine.peak_flop_per_s == 4e11
+    assert machine_model(roofline, {"sse2"}, "int8").peak_flop_per_s == 1e12
+    assert machine.cache_bytes == (48_000, 2_000_000, 16_000_000)
+    assert 3e11 > machine.refill_bytes_per_s[0] > machine.refill_bytes_per_s[1] > machine.refill_bytes_per_s[2] > 2e10
+    bare = machine_model(dataclasses.replace(roofline, caches={}), frozenset())
+    assert (bare.vector_bytes, len(bare.cache_bytes)) == (16, 3)
 
 
 def test_one_by_one_and_together_agree(blocked_matmul: Rows) -> None:
@@ -143,7 +167,7 @@ def test_any_row_gives_a_finite_positive_estimate(values: list[list[float]]) -> 
     [
         {"n_cores": 0},
         {"peak_flop_per_s": 0.0},
-        {"memory_bytes_per_s": float("nan")},
+        {"refill_bytes_per_s": (1.0, 1.0, float("nan"))},
         {"cache_bytes": (1e4,)},
         {"parallel_launch_s": -1.0},
         {"vector_bytes": 0},

@@ -1,6 +1,7 @@
 """Predicts which candidates are fast. Runs in the main process, without TVM: features come in as plain arrays."""
 
 from tuner.cost_model.baselines import PriorModel, RandomModel
+from tuner.cost_model.machine import MachineModel, machine_model
 from tuner.cost_model.metrics import (
     kendall,
     pairwise_accuracy,
@@ -9,7 +10,6 @@ from tuner.cost_model.metrics import (
     regret_at,
     spearman,
 )
-from tuner.cost_model.prior import MachineModel
 from tuner.cost_model.protocol import Model
 from tuner.cost_model.ranker import CostModel, RankerConfig
 
@@ -21,6 +21,7 @@ __all__ = [
     "RandomModel",
     "RankerConfig",
     "kendall",
+    "machine_model",
     "pairwise_accuracy",
     "peak_at",
     "ranking_metrics",

@@ -13,8 +13,9 @@ import numpy as np
 from tuner.cost_model import model_file
 from tuner.cost_model.dataset import usable
 from tuner.cost_model.features import FEATURE_VERSION, FloatArray, as_rows
+from tuner.cost_model.machine import MachineModel
 from tuner.cost_model.metrics import ranking_metrics
-from tuner.cost_model.prior import MachineModel, estimate_many_s
+from tuner.cost_model.prior import estimate_many_s
 from tuner.cost_model.protocol import Features
 from tuner.errors import StorageError
 

@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tuner.cost_model.features import COLUMNS, FEATURE_VERSION, IS_LOG, FloatArray, as_rows, unlog
-from tuner.cost_model.prior import MachineModel, estimate_stores
+from tuner.cost_model.machine import MachineModel
+from tuner.cost_model.prior import estimate_stores
 
 POOLED_VERSION = f"{FEATURE_VERSION}/pooled-1"
 N_TOP = 3

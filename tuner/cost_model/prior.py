@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tuner.cost_model.features import GROUPS, N_BUFFERS, FloatArray, as_rows, column, unlog
+from tuner.cost_model.machine import MachineModel
 
 _FLOAT_OP_COST = {
     "float_mad": 1.0,
@@ -36,39 +37,6 @@ _LATENCY_CHAINS = 8.0
 """FMA latency of 4 cycles on 2 ports: with fewer independent accumulations than this the units idle."""
 _OUT_OF_ORDER_OPS = 128.0
 """Vector operations a core looks ahead: a reduction shorter than this overlaps with the next one."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MachineModel:
-    """What the prior knows of a machine. Rates are for all `n_cores` together, cache sizes for one core's share.
-
-    `cache_bytes` and `cache_bytes_per_s` go from the first level outwards; `memory_bytes_per_s` lies behind the last.
-    The defaults are a plain AVX2 core pair; a measured peak and bandwidth (tuner/targets) should replace them.
-    """
-
-    n_cores: int = 2
-    peak_flop_per_s: float = 1e11
-    memory_bytes_per_s: float = 2e10
-    cache_bytes: tuple[float, ...] = (32e3, 1e6, 8e6)
-    cache_bytes_per_s: tuple[float, ...] = (4e11, 1.5e11, 6e10)
-    vector_bytes: int = 32
-    n_vector_registers: int = 16
-    parallel_launch_s: float = 5e-6
-
-    def __post_init__(self) -> None:
-        rates = (self.peak_flop_per_s, self.memory_bytes_per_s, *self.cache_bytes, *self.cache_bytes_per_s)
-        if self.n_cores < 1 or self.vector_bytes < 4 or self.n_vector_registers < 1:
-            raise ValueError(f"need n_cores >= 1, vector_bytes >= 4, n_vector_registers >= 1, got {self}")
-        if not all(np.isfinite(r) and r > 0 for r in rates) or self.parallel_launch_s < 0:
-            raise ValueError(f"rates and sizes must be finite and positive, got {self}")
-        if not self.cache_bytes or len(self.cache_bytes) != len(self.cache_bytes_per_s):
-            raise ValueError("cache_bytes and cache_bytes_per_s must have one entry per level")
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> MachineModel:
-        """The inverse of dataclasses.asdict, also after JSON; ValueError or TypeError if it does not fit."""
-        levels: dict[str, Any] = {n: tuple(data[n]) for n in ("cache_bytes", "cache_bytes_per_s") if n in data}
-        return cls(**{**data, **levels})
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,10 +163,9 @@ def _accesses(cols: _Columns, used_lanes: FloatArray, machine: MachineModel) -> 
 
 def _traffic_s(cols: _Columns, machine: MachineModel, share: FloatArray) -> FloatArray:
     """[n_stores, n_levels] seconds of each level's traffic. One core alone gets more than its share of the last one."""
-    behind = (*machine.cache_bytes_per_s[1:], machine.memory_bytes_per_s)
     by_level = []
-    for level, (capacity, rate) in enumerate(zip(machine.cache_bytes, behind, strict=True)):
-        reached = share if level + 1 < len(behind) else np.sqrt(share)
+    for level, (capacity, rate) in enumerate(zip(machine.cache_bytes, machine.refill_bytes_per_s, strict=True)):
+        reached = share if level + 1 < len(machine.cache_bytes) else np.sqrt(share)
         by_level.append(_traffic_bytes(cols, capacity) / (rate * reached))
     return np.stack(by_level, axis=1)
 

@@ -15,9 +15,9 @@ from tuner.cost_model import model_file
 from tuner.cost_model.baselines import check_batch
 from tuner.cost_model.dataset import Dataset, TrainingSet, usable
 from tuner.cost_model.features import FloatArray
+from tuner.cost_model.machine import MachineModel
 from tuner.cost_model.metrics import ranking_metrics
 from tuner.cost_model.pooling import N_POOLED, POOLED_VERSION, pool
-from tuner.cost_model.prior import MachineModel
 from tuner.cost_model.protocol import Features
 from tuner.errors import StorageError
 
