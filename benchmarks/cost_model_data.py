@@ -1,7 +1,8 @@
 """Gathers real measured candidates for benchmarks/cost_model.py: features and latencies, one .npz per workload.
 
 Each workload runs in its own process, because a random schedule may crash it. The first candidates are random
-traces, the later ones come from upstream's evolutionary search, so that early and late differ as in a real run.
+traces, the later ones come from upstream's evolutionary search over the best of the first, so that early and late
+differ as in a real run. A random model guides that search: with a trained one, the data would favour or punish it.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def load(path: Path) -> Measured:
         return Measured(path.stem, features, data["passes_s"], data["evolved"])
 
 
-def gather(folder: Path, workload: str, n_random: int, n_evolved: int, seed: int) -> Measured:
+def gather(folder: Path, workload: str, n_random: int, n_evolved: int, n_threads: int, seed: int) -> Measured:
     """Reuses `folder`/`workload`.npz if it has enough candidates, else measures in a child process."""
     path = folder / f"{workload}.npz"
     if path.exists():
@@ -56,7 +57,7 @@ def gather(folder: Path, workload: str, n_random: int, n_evolved: int, seed: int
             return found
     folder.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, __file__, workload, str(path), str(n_random), str(n_evolved), str(seed)]
-    environment = {**os.environ, "TVM_NUM_THREADS": str(len(os.sched_getaffinity(0)))}
+    environment = {**os.environ, "TVM_NUM_THREADS": str(n_threads)}
     code = subprocess.run(command, env=environment, check=False).returncode
     if not path.exists():
         raise SystemExit(f"gathering {workload} ended with exit code {code} before anything was measured")
@@ -149,10 +150,14 @@ class _Session:
             return None
 
     def time(self, module: Any) -> float:
-        """Best of 8 samples, in seconds."""
+        """Best of 3 to 16 samples of about a millisecond each, in seconds; one sample where a call takes 50 ms."""
         from tuner.tvm_api import tvm
 
-        timer = module.time_evaluator("main", tvm.cpu(), number=1, repeat=8, min_repeat_ms=3)
+        first = module.time_evaluator("main", tvm.cpu(), number=1, repeat=1)(*self.args).results[0]
+        if first > 0.05:
+            return float(first)
+        repeat = min(max(int(0.05 / first), 3), 16)
+        timer = module.time_evaluator("main", tvm.cpu(), number=1, repeat=repeat, min_repeat_ms=1)
         return float(min(timer(*self.args).results))
 
     def measure(self, context: Any, candidates: list[Any], evolved: bool) -> list[float | None]:
@@ -231,7 +236,7 @@ def main() -> None:
     from tuner.tvm_api import ms
 
     session = _Session(options.workload, options.path)
-    model = ms.cost_model.XGBModel(num_warmup_samples=32, num_tuning_cores=len(os.sched_getaffinity(0)))
+    model = ms.cost_model.RandomModel()
     database = ms.database.MemoryDatabase()
     session.run("replay-trace", options.n_random, options.seed + 1, False, model, database)
     if options.n_evolved:

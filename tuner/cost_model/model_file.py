@@ -1,8 +1,12 @@
-"""One model in one file: a zip of plain numpy arrays and JSON (no pickle), written at once or not at all."""
+"""One model in one file: a zip of plain numpy arrays and JSON (no pickle), written at once or not at all.
+
+A digest guards the arrays: XGBoost ends the whole process on damaged trees, so it must never see any.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import tempfile
@@ -22,13 +26,22 @@ _FORMAT = "tunesmith-cost-model-1"
 _HEADER = "header"
 
 
+def _digest(arrays: Arrays) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        array = arrays[name]
+        digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
 def write(path: Path, kind: str, version: str, header: dict[str, Any], arrays: Arrays) -> None:
     """Replaces `path`; readers see the old file or the new one.
 
     Raises:
         StorageError: the folder is missing, read-only or full.
     """
-    text = json.dumps({"format": _FORMAT, "kind": kind, "version": version, **header})
+    text = json.dumps({"format": _FORMAT, "kind": kind, "version": version, "sha256": _digest(arrays), **header})
     everything = {**arrays, _HEADER: np.frombuffer(text.encode(), dtype=np.uint8)}
     temporary: str | None = None
     try:
@@ -56,6 +69,7 @@ def read(path: Path, kind: str, version: str) -> tuple[dict[str, Any], Arrays]:
             arrays = {name: data[name] for name in data.files}
         header = json.loads(arrays.pop(_HEADER).tobytes())
         found = header.pop("format"), header.pop("kind"), header.pop("version")
+        sound = header.pop("sha256") == _digest(arrays)
     except OSError as error:
         raise StorageError(f"can't read the cost model {path}: {error.strerror or error}") from error
     except (ValueError, KeyError, EOFError, TypeError, AttributeError, zipfile.BadZipFile, zlib.error) as error:
@@ -63,4 +77,6 @@ def read(path: Path, kind: str, version: str) -> tuple[dict[str, Any], Arrays]:
     if found != (_FORMAT, kind, version):
         want = f"{_FORMAT}, {kind}, {version}"
         raise StorageError(f"{path} holds another cost model: want {want}, got {', '.join(map(str, found))}")
+    if not sound:
+        raise StorageError(f"{path} is damaged; delete it to start afresh")
     return header, arrays

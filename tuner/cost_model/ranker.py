@@ -35,7 +35,7 @@ class RankerConfig:
     refit_growth: float = 0.25
     max_depth: int = 6
     eta: float = 0.1
-    pairs_per_candidate: int = 8
+    pairs_per_candidate: int = 32
 
     def __post_init__(self) -> None:
         if min(self.refit_trees, self.warm_trees, self.max_depth, self.pairs_per_candidate) < 1:
