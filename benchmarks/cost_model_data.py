@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-WORKLOADS = ("matmul", "conv2d", "softmax", "dense_gelu", "layer_norm", "depthwise", "batch_matmul")
+WORKLOADS = ("matmul", "conv2d", "softmax", "dense_gelu", "layer_norm", "depthwise", "batch_matmul", "attention_scores")
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,8 @@ def gather(folder: Path, workload: str, n_random: int, n_evolved: int, n_threads
             return found
     folder.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, __file__, workload, str(path), str(n_random), str(n_evolved), str(seed)]
-    environment = {**os.environ, "TVM_NUM_THREADS": str(n_threads)}
+    root = str(Path(__file__).resolve().parent.parent)
+    environment = {**os.environ, "TVM_NUM_THREADS": str(n_threads), "PYTHONPATH": root}
     code = subprocess.run(command, env=environment, check=False).returncode
     if not path.exists():
         raise SystemExit(f"gathering {workload} ended with exit code {code} before anything was measured")
@@ -94,6 +95,9 @@ def make_function(workload: str) -> Any:
     if workload == "batch_matmul":
         a, b = tensor("a", 12, 197, 64), tensor("b", 12, 197, 64)
         return te.create_prim_func([a, b, topi.nn.batch_matmul(a, b)])
+    if workload == "attention_scores":
+        q, k = tensor("q", 12, 128, 64), tensor("k", 12, 128, 64)
+        return te.create_prim_func([q, k, topi.nn.softmax(topi.nn.batch_matmul(q, k))])
     raise SystemExit(f"unknown workload {workload!r}, want one of {', '.join(WORKLOADS)}")
 
 
