@@ -13,6 +13,17 @@ def canonical_json(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
+_NOT_CODE = frozenset({"tunesmith", "orcjit", "python"})
+
+
+def code_versions(toolchain: Mapping[str, str]) -> dict[str, str]:
+    """The versions that decide what code a schedule becomes: schedules are served only where these are the same.
+
+    All versions but those known to leave the code alone: what is new counts until it is known better.
+    """
+    return {name: version for name, version in toolchain.items() if name not in _NOT_CODE}
+
+
 def content_key(value: Any) -> str:
     """sha256 of the canonical JSON, 64 hex digits."""
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()

@@ -18,7 +18,7 @@ from tuner.errors import StorageError
 from tuner.outcome import Latency
 from tuner.records import Confirmation, RunContext, TrialRecord
 from tuning_db import queries
-from tuning_db.canonical import content_key, record_id, spec_digest
+from tuning_db.canonical import code_versions, content_key, record_id, spec_digest
 from tuning_db.engine import Database
 from tuning_db.models import (
     OK,
@@ -60,6 +60,7 @@ class Repository:
             "device_key": str(context.device["key"]),
             "toolchain_key": content_key(context.toolchain),
         }
+        code_key = content_key(code_versions(context.toolchain))
         described = workload.to_dict()
         described["args"] = list(described["args"])
         described["warnings"] = list(described["warnings"])
@@ -71,7 +72,12 @@ class Repository:
             _keep_first(
                 session,
                 ToolchainRow,
-                {"key": keys["toolchain_key"], "versions": context.toolchain, "created_at_s": now_s},
+                {
+                    "key": keys["toolchain_key"],
+                    "code_key": code_key,
+                    "versions": context.toolchain,
+                    "created_at_s": now_s,
+                },
             )
             seen: dict[str, Any] = {"info": context.device, "last_seen_at_s": now_s}
             session.execute(
@@ -82,8 +88,8 @@ class Repository:
             names: dict[str, Any] = {"workload_key": workload.key, "seen_at_s": now_s}
             session.execute(
                 insert(WorkloadSpecRow)
-                .values(digest=spec_digest(workload.spec), toolchain_key=keys["toolchain_key"], **names)
-                .on_conflict_do_update(index_elements=["digest", "toolchain_key"], set_=names)
+                .values(digest=spec_digest(workload.spec), code_key=code_key, **names)
+                .on_conflict_do_update(index_elements=["digest", "code_key"], set_=names)
             )
             session.add(
                 RunRow(
@@ -179,13 +185,16 @@ class Repository:
     ) -> LookupAnswer:
         """The published schedule of a workload, named by its key or by its spec's digest (`canonical.spec_digest`).
 
-        `toolchain` names the versions a record must have been made with; versions it leaves out are not compared.
+        Of `toolchain` the versions that decide what code is made must be the record's (`canonical.code_versions`).
         `policy` is preferred where several have a schedule; without it, or without one under it, the latest is served.
         Records of another target, device or toolchain are never served; the reason tells of them.
         """
         with self._database.read() as session:
             question = queries.Question(
-                target_key=content_key(dict(target)), device_key=device_key, toolchain=dict(toolchain), policy=policy
+                target_key=content_key(dict(target)),
+                device_key=device_key,
+                code_key=content_key(code_versions(toolchain)),
+                policy=policy,
             )
             return queries.lookup(session, question, workload_key=workload_key, digest=digest)
 
@@ -248,11 +257,14 @@ def _publish(session: Session, winner: TrialRow, confirmation: Confirmation, now
         "verdict": confirmation.verdict,
         "published_at_s": now_s,
     }
-    place = {name: getattr(run, name) for name in ("workload_key", "target_key", "device_key", "toolchain_key")}
-    upsert = insert(ScheduleRow).values(**place, policy=run.policy, **what)
+    place = {
+        **{name: getattr(run, name) for name in ("workload_key", "target_key", "device_key", "policy")},
+        "code_key": session.get_one(ToolchainRow, run.toolchain_key).code_key,
+    }
+    upsert = insert(ScheduleRow).values(**place, **what)
     session.execute(
         upsert.on_conflict_do_update(
-            index_elements=[*place, "policy"],
+            index_elements=list(place),
             set_=what,
             where=or_(ScheduleRow.speedup_low < upsert.excluded.speedup_low, ScheduleRow.record_id == winner.id),
         )

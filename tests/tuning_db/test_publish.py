@@ -101,9 +101,13 @@ def test_an_empty_database_says_so(repository: Repository) -> None:
     assert "nothing was tuned" in ask(repository).reason
 
 
-def test_versions_that_the_asker_does_not_name_are_not_compared(repository: Repository) -> None:
-    run(repository, "run-1", confirmation(1, 2.0))
-    assert ask(repository, toolchain={"tvm": TOOLCHAIN["tvm"]}).tier == "exact"
+def test_versions_that_leave_the_code_alone_are_not_compared(repository: Repository) -> None:
+    winner = run(repository, "run-1", confirmation(1, 2.0), toolchain={**TOOLCHAIN, "python": "3.11.7"})
+    run(repository, "run-2", confirmation(1, 1.5), toolchain={**TOOLCHAIN, "python": "3.12.1"})
+    answer = ask(repository, toolchain={**TOOLCHAIN, "python": "3.13.0"})
+    assert answer.record is not None
+    assert answer.record.id == winner
+    assert ask(repository, toolchain={**TOOLCHAIN, "something new": "1"}).tier == "miss"
 
 
 def test_policies_do_not_compete(repository: Repository) -> None:
