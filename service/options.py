@@ -12,7 +12,7 @@ from tuning_db.repository import Repository
 
 WorkloadsArgument = Annotated[
     list[str],
-    typer.Argument(metavar="WORKLOAD...", help="e.g. matmul:m=512,n=512,k=512, its JSON form, or module:FILE.json."),
+    typer.Argument(metavar="WORKLOAD", help="e.g. matmul:m=512,n=512,k=512, its JSON form, or module:FILE.json."),
 ]
 TargetOption = Annotated[
     str, typer.Option("--target", metavar="T", help="native, a tag, TVM's JSON, or e.g. 'llvm -mcpu=skylake'.")

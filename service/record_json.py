@@ -48,7 +48,7 @@ def certificate(record: StoredRecord, toolchain: dict[str, str]) -> str | None:
     return "measured" if code_versions(record.toolchain) == code_versions(toolchain) else "stale"
 
 
-def workload_json(key: str, label: str, spec: dict[str, Any]) -> dict[str, Any]:
+def workload_json(key: str | None, label: str, spec: dict[str, Any]) -> dict[str, Any]:
     return {"key": key, "label": label, **spec}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -76,6 +77,16 @@ def print_out(*renderables: Any) -> None:
         console = Console(highlight=False, markup=False, width=400, no_color=True)
     for renderable in renderables:
         console.print(renderable)
+
+
+def print_code(text: str, lexer: str) -> None:
+    """Coloured on a terminal, untouched elsewhere. `lexer` is one of Pygments' names."""
+    if not sys.stdout.isatty():
+        print(text)
+        return
+    from rich.syntax import Syntax
+
+    Console().print(Syntax(text, lexer, background_color="default"))
 
 
 def print_json(value: Any) -> None:

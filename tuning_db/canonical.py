@@ -7,6 +7,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from tuner.workloads.spec import WorkloadRequest
+
 
 def canonical_json(value: Any) -> str:
     """Sorted keys, no spaces, no NaN or infinity (ValueError)."""
@@ -30,8 +32,8 @@ def content_key(value: Any) -> str:
 
 
 def spec_digest(spec: Mapping[str, Any]) -> str:
-    """The key of a workload's canonical spec: found without TVM, where the workload key needs the module."""
-    return content_key(dict(spec))
+    """The key of a workload's canonical spec: known without TVM, where the workload's own key needs the module."""
+    return WorkloadRequest(spec=dict(spec), label="").spec_digest
 
 
 def record_id(run_id: str, trial: int, trace_json: str) -> str:
