@@ -83,6 +83,7 @@ def test_measured_but_not_confirmed_is_not_served(repository: Repository) -> Non
         ({"target": {"kind": "cuda", "arch": "sm_80"}}, "another target only (llvm mcpu=skylake num-cores=2)"),
         ({"target": {**TARGET, "num-cores": 4}}, "another target"),
         ({"toolchain": {**TOOLCHAIN, "tvm": "0.28.0"}}, "tvm 0.27.0.post1"),
+        ({"digest": spec_digest(workload().spec), "toolchain": {"tvm": "0.28.0"}}, "tvm 0.27.0.post1"),
         ({"workload_key": "b" * 64}, "never tuned"),
         ({"digest": spec_digest({"op": "softmax"})}, "never tuned"),
     ],
