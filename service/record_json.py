@@ -10,7 +10,7 @@ from typing import Any
 from service.render import utc_text
 from tuner.outcome import Latency
 from tuning_db.canonical import code_versions
-from tuning_db.publish import Standing, standing
+from tuning_db.publish import Standing
 from tuning_db.views import StoredRecord
 
 
@@ -29,13 +29,12 @@ class Confirmed:
 def confirmed(record: StoredRecord) -> Confirmed | None:
     """None when this record was not among those re-measured."""
     whole = record.confirmation
-    if whole is None or record.trial not in whole.candidate_secs:
+    if whole is None or record.standing is None:
         return None
-    run_secs = whole.candidate_secs[record.trial]
     return Confirmed(
-        run_secs=run_secs,
+        run_secs=whole.candidate_secs[record.trial],
         baseline_secs=whole.baseline_secs,
-        standing=standing(run_secs, whole.baseline_secs),
+        standing=record.standing,
         is_winner=whole.winner == record.trial,
         verdict=whole.verdict,
     )

@@ -189,14 +189,24 @@ class ConfirmedTrialRow(Base):
     __tablename__ = "confirmed_trial"
     __table_args__ = (
         ForeignKeyConstraint(["run_id", "trial"], ["trial.run_id", "trial.trial"], name="confirmed_is_a_trial"),
-        CheckConstraint(f"min_s > 0 AND min_s <= max_s AND max_s < {MAX_SECONDS:.0f}", name="confirmed_latency"),
+        CheckConstraint(
+            f"min_s > 0 AND min_s <= median_s AND median_s <= max_s AND max_s < {MAX_SECONDS:.0f}",
+            name="confirmed_latency",
+        ),
+        CheckConstraint("speedup_low > 0 AND speedup > 0 AND speedup_high > 0", name="confirmed_speedup"),
+        CheckConstraint("baseline_median_s > 0", name="confirmed_baseline"),
     )
 
     run_id: Mapped[str] = mapped_column(primary_key=True)
     trial: Mapped[int] = mapped_column(primary_key=True)
     run_secs: Mapped[list[float]]
     min_s: Mapped[float]
+    median_s: Mapped[float]
     max_s: Mapped[float]
+    baseline_median_s: Mapped[float]
+    speedup: Mapped[float]
+    speedup_low: Mapped[float]
+    speedup_high: Mapped[float]
 
 
 class ConfirmationRow(Base):

@@ -26,6 +26,7 @@ from tuning_db.models import (
     WorkloadRow,
     WorkloadSpecRow,
 )
+from tuning_db.publish import Standing
 from tuning_db.views import LookupAnswer, Published, RecordSummary, StoredDevice, StoredRecord
 
 _WORKLOAD_FIELDS = tuple(name for name in Workload.__dataclass_fields__)
@@ -150,6 +151,7 @@ def get_record(session: Session, id_or_prefix: str) -> StoredRecord:
 def _stored(session: Session, row: TrialRow) -> StoredRecord:
     run = session.get_one(RunRow, row.run_id)
     workload = session.get_one(WorkloadRow, run.workload_key)
+    confirmed = session.get(ConfirmedTrialRow, (run.id, row.trial))
     return StoredRecord(
         id=row.id,
         run_id=row.run_id,
@@ -172,6 +174,7 @@ def _stored(session: Session, row: TrialRow) -> StoredRecord:
         phase_s=row.phase_s,
         baseline_secs=tuple(run.baseline_secs),
         confirmation=_confirmation(session, run.id),
+        standing=None if confirmed is None else _standing(confirmed),
         measured_at_s=row.measured_at_s,
         published=_published(session, row.id),
     )
@@ -202,15 +205,11 @@ def _published(session: Session, record_id: str) -> Published | None:
     row = session.scalars(select(ScheduleRow).where(ScheduleRow.record_id == record_id)).one_or_none()
     if row is None:
         return None
-    return Published(
-        record_id=row.record_id,
-        median_s=row.median_s,
-        baseline_median_s=row.baseline_median_s,
-        speedup=row.speedup,
-        speedup_ci95=(row.speedup_low, row.speedup_high),
-        verdict=row.verdict,
-        published_at_s=row.published_at_s,
-    )
+    return Published(standing=_standing(row), verdict=row.verdict, published_at_s=row.published_at_s)
+
+
+def _standing(row: ScheduleRow | ConfirmedTrialRow) -> Standing:
+    return Standing(**{name: getattr(row, name) for name in Standing.__dataclass_fields__})
 
 
 def list_records(session: Session, wanted: Filter, limit: int) -> list[RecordSummary]:

@@ -7,6 +7,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import Any
 
 from sqlalchemy import or_, select, update
@@ -34,7 +35,7 @@ from tuning_db.models import (
     WorkloadRow,
     WorkloadSpecRow,
 )
-from tuning_db.publish import standing
+from tuning_db.publish import Standing, standing
 from tuning_db.views import LookupAnswer, RecordSummary, StoredDevice, StoredRecord
 
 
@@ -134,9 +135,16 @@ class Repository:
         with self._writing(f"confirm run {run_id!r}") as session:
             for trial, secs in sorted(confirmation.candidate_secs.items()):
                 samples = _samples(secs)
-                row = ConfirmedTrialRow(run_id=run_id, trial=trial, run_secs=samples)
-                row.min_s, row.max_s = min(samples), max(samples)
-                session.add(row)
+                session.add(
+                    ConfirmedTrialRow(
+                        run_id=run_id,
+                        trial=trial,
+                        run_secs=samples,
+                        min_s=min(samples),
+                        max_s=max(samples),
+                        **asdict(standing(samples, baseline)),
+                    )
+                )
             session.flush()
             session.add(
                 ConfirmationRow(
@@ -246,14 +254,10 @@ class Repository:
 def _publish(session: Session, winner: TrialRow, confirmation: Confirmation, now_s: float) -> None:
     """One conditional upsert: of two processes that publish at once, the better one stays."""
     run = session.get_one(RunRow, winner.run_id)
-    now = standing(confirmation.candidate_secs[winner.trial], confirmation.baseline_secs)
+    stands = session.get_one(ConfirmedTrialRow, (winner.run_id, winner.trial))
     what: dict[str, Any] = {
+        **{name: getattr(stands, name) for name in Standing.__dataclass_fields__},
         "record_id": winner.id,
-        "median_s": now.median_s,
-        "baseline_median_s": now.baseline_median_s,
-        "speedup": now.speedup,
-        "speedup_low": now.speedup_low,
-        "speedup_high": now.speedup_high,
         "verdict": confirmation.verdict,
         "published_at_s": now_s,
     }

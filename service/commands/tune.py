@@ -11,7 +11,7 @@ from rich.console import Console
 from service.exits import DONE, FAILED, print_error
 from service.interrupt import Interrupt, interruptible
 from service.options import DbOption, JsonOption, TargetOption, WorkloadsArgument, open_repository
-from service.render import print_json, print_out
+from service.render import print_json, print_out, speedup_text
 from service.result_view import result_table
 from service.watch import Watcher, best_so_far, new_watcher
 from tuner.config import TuneConfig
@@ -140,9 +140,9 @@ def _published_text(result: TuneResult, repository: Repository) -> str | None:
     )
     if answer.record is None or answer.record.published is None:
         return "no"
-    earlier = answer.record.published
-    low = earlier.speedup_ci95[0]
-    return f"no: record {answer.record.id} stays, {earlier.speedup:.2f}x over untuned and surely at least {low:.2f}x"
+    earlier = answer.record.published.standing
+    speedup = speedup_text(earlier.speedup, (earlier.speedup_low, earlier.speedup_high))
+    return f"no: record {answer.record.id} stays, {speedup} over untuned in its own session"
 
 
 def _error_json(request: WorkloadRequest, order: Order, error: TunesmithError) -> dict[str, Any]:
