@@ -63,13 +63,16 @@ class SearchConfig:
     population: int = 192
     generations: int = 3
     random_fraction: float = 0.25
+    crossover_fraction: float = 0.25
     epsilon: float = 0.1
     elites: int = 48
 
     def __post_init__(self) -> None:
         _need(self.population >= 2, f"population must be at least 2, got {self.population}")
         _need(self.generations >= 0, f"generations must not be negative, got {self.generations}")
-        _need(0 <= self.epsilon <= 1, f"epsilon must be in [0, 1], got {self.epsilon}")
+        for name in ("random_fraction", "crossover_fraction", "epsilon"):
+            _need(0 <= getattr(self, name) <= 1, f"{name} must be in [0, 1], got {getattr(self, name)}")
+        _need(self.elites >= 0, f"elites must not be negative, got {self.elites}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

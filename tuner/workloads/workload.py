@@ -63,7 +63,6 @@ class Workload:
             return None if value is None else tuple(value)
 
         args = tuple(
-            ArgSpec(**{**a, "shape": tuple(a["shape"]), "strides": none_or_tuple(a["strides"])})
-            for a in data["args"]
+            ArgSpec(**{**a, "shape": tuple(a["shape"]), "strides": none_or_tuple(a["strides"])}) for a in data["args"]
         )
         return cls(**{**data, "args": args, "warnings": tuple(data.get("warnings", ()))})
