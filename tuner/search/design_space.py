@@ -33,13 +33,16 @@ class _OpenKnob:
 
 
 class DesignSpace:
-    """All skeletons of one task. `level` is "rules" or "default"; `notes` say why a level was left."""
+    """All skeletons of one task. `level` is "rules" or "default"; `notes` say why a level was left.
 
-    def __init__(self, mod: IRModule, target: dict[str, Any]) -> None:
+    Asking for "default" skips the rules, as the loop does when none of their candidates came to anything.
+    """
+
+    def __init__(self, mod: IRModule, target: dict[str, Any], level: str = "rules") -> None:
         self.mod = mod
         self.target = tvm.target.Target(target)
         self.notes: list[str] = []
-        self.level = "rules"
+        self.level = level
         generator = ms.space_generator.PostOrderApply(sch_rules="llvm", postprocs="llvm", mutator_probs="llvm")
         self._context = ms.TuneContext(
             mod=mod,
@@ -51,7 +54,7 @@ class DesignSpace:
         )
         self._postprocs = list(generator.postprocs)
         self._extractor = ms.feature_extractor.PerStoreFeature()
-        self._skeletons = self._generate()
+        self._skeletons = self._generate() if level == "rules" else default_traces(mod)
         cores = int(self.target.attrs["num-cores"])
         self._knobs = [_open_knobs(trace, cores) for trace in self._skeletons]
 
@@ -77,7 +80,7 @@ class DesignSpace:
                     if not postproc.apply(schedule):
                         raise IllegalCandidate(f"{_short(postproc)} refused the schedule")
         except (tvm.s_tir.ScheduleError, RuntimeError, ValueError, TypeError, IndexError) as error:
-            raise IllegalCandidate(_first_line(error)) from error
+            raise IllegalCandidate(last_line(error)) from error
         return schedule, decisions
 
     def features(self, schedules: list[Schedule]) -> list[Any]:
@@ -89,7 +92,7 @@ class DesignSpace:
         try:
             traces = [schedule.trace for schedule in self._context.generate_design_space()]
         except (RuntimeError, ValueError, TypeError, IndexError) as error:
-            self.notes.append(f"MetaSchedule's rules found no design space: {_first_line(error)}")
+            self.notes.append(f"MetaSchedule's rules found no design space: {last_line(error)}")
             return self._fall_back()
         if not any(self._is_usable(trace) for trace in traces):
             self.notes.append(
@@ -170,6 +173,6 @@ def _short(node: object) -> str:
     return str(node).rsplit(".", maxsplit=1)[-1]
 
 
-def _first_line(error: BaseException) -> str:
+def last_line(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1][:200] if lines else type(error).__name__

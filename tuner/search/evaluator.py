@@ -1,4 +1,4 @@
-"""Turns candidates into scheduled, featurised ones through the worker pool; a candidate that kills a worker is dropped."""
+"""Schedules and featurises candidates through the worker pool; one that kills a worker is dropped."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ class EvolutionarySearch:
             return []
         scores = self._ranker.predict([s.features for s in unseen])
         order = np.argsort(-scores, kind="stable")
-        n_random = int(round(count * self._config.epsilon))
+        n_random = round(count * self._config.epsilon)
         greedy, rest = order[: max(count - n_random, 0)], order[max(count - n_random, 0) :]
         random = self._rng.permutation(rest)[: count - len(greedy)]
         return [(unseen[int(i)], float(scores[int(i)])) for i in (*greedy, *random)]

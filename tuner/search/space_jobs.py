@@ -12,7 +12,7 @@ from typing import Any
 
 from tuner.measure.codegen import assembly, object_code
 from tuner.search.candidates import Candidate, decisions_from_wire
-from tuner.search.design_space import DesignSpace, IllegalCandidate
+from tuner.search.design_space import DesignSpace, IllegalCandidate, last_line
 from tuner.tvm_api import IRModule, Schedule, Trace, structural_hash, tvm
 
 _KEPT_SPACES = 4
@@ -48,7 +48,8 @@ def evaluate_job(task: dict[str, Any], candidates: list[dict[str, Any]]) -> list
 def build_job(task: dict[str, Any], candidate: dict[str, Any] | None) -> dict[str, Any]:
     """Builds one candidate (None: the untuned module) to object code.
 
-    -> {"object": bytes, "trace_json": str, "seconds": float}, or {"refused": why} when it can't be scheduled or stored.
+    -> {"object": bytes, "trace_json", "seconds"}; {"refused": why} when it can't be scheduled or stored;
+    {"failed": why, "trace_json"} when it doesn't compile.
     """
     began = time.perf_counter()
     if candidate is None:
@@ -63,8 +64,17 @@ def build_job(task: dict[str, Any], candidate: dict[str, Any] | None) -> dict[st
             trace_json = trace_to_json(schedule.trace)
         except (TypeError, RuntimeError, ValueError) as error:
             return {"refused": f"its trace can't be stored: {error}"}
-    code = object_code(mod, task["target"])
+    try:
+        code = object_code(mod, task["target"])
+    except Exception as error:  # noqa: BLE001  whatever the compiler raises, it is this candidate's failure
+        return {"failed": last_line(error), "trace_json": trace_json}
     return {"object": code, "trace_json": trace_json, "seconds": time.perf_counter() - began}
+
+
+def trace_job(task: dict[str, Any], candidate: dict[str, Any]) -> dict[str, str]:
+    """The trace of a candidate whose build killed its worker -> {"trace_json"}."""
+    schedule, _ = _space(task).replay(_candidate(candidate))
+    return {"trace_json": trace_to_json(schedule.trace)}
 
 
 def rebuild_job(task: dict[str, Any], trace_json: str) -> dict[str, Any]:
@@ -115,8 +125,8 @@ def _plain(node: Any) -> Any:
 
 
 def _space(task: dict[str, Any]) -> DesignSpace:
-    key = task["key"]
-    space = _spaces.pop(key, None) or DesignSpace(load_module(task["module_json"]), task["target"])
+    key = f"{task['key']}/{task['level']}"
+    space = _spaces.pop(key, None) or DesignSpace(load_module(task["module_json"]), task["target"], task["level"])
     _spaces[key] = space
     while len(_spaces) > _KEPT_SPACES:
         _spaces.popitem(last=False)
