@@ -10,7 +10,8 @@
     `-- WorkerError                a job in a child process produced no result
         |-- JobRaised              the job raised; the child lives on
         |-- WorkerTimeout          the job outlived its deadline; its process was killed
-        `-- WorkerDied             the process ended before answering, as after a segmentation fault
+        |-- WorkerDied             the process ended before answering, as after a segmentation fault
+        `-- WorkerSetupFailed      a fresh process could not be prepared for the job, which never ran
 
 A candidate that fails is not an exception: it is a `Failure` value (tuner/outcome.py).
 """
@@ -51,7 +52,11 @@ class WorkerError(TunesmithError):
 
 
 class JobRaised(WorkerError):
-    """The job raised. Carries text only; the child is kept."""
+    """The job raised. Carries text only, `trace` for a log; the child is kept."""
+
+    def __init__(self, message: str, trace: str = "") -> None:
+        super().__init__(message)
+        self.trace = trace
 
 
 class WorkerTimeout(WorkerError):
@@ -64,3 +69,7 @@ class WorkerDied(WorkerError):
     def __init__(self, message: str, signal_name: str | None = None) -> None:
         super().__init__(message)
         self.signal_name = signal_name
+
+
+class WorkerSetupFailed(WorkerError):
+    """A fresh process could not be prepared for the job, which never ran."""

@@ -42,6 +42,7 @@ check_versions()
 import tvm  # noqa: E402
 import tvm_ffi  # noqa: E402
 from tvm import te, tirx, topi  # noqa: E402
+from tvm_ffi_orcjit import default_session as jit_session  # noqa: E402
 
 
 def _defer_tensor_intrinsics() -> None:
@@ -83,6 +84,7 @@ __all__ = [
     "Schedule",
     "Trace",
     "check_versions",
+    "jit_session",
     "ms",
     "structural_hash",
     "te",

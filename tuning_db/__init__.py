@@ -1,0 +1,1 @@
+"""What was measured, kept: records with every raw sample, and the published schedules that lookups serve."""

@@ -1,0 +1,211 @@
+"""Runs jobs that may hang, crash or eat memory in a forked process that we can afford to lose."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import threading
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from tuner import errors
+from tuner.errors import JobRaised, TunesmithError, WorkerDied, WorkerError, WorkerSetupFailed, WorkerTimeout
+from tuner.measure.zygote import Child, Zygote
+
+_LOG_TAIL_BYTES = 8192
+
+
+class SetupStep(NamedTuple):
+    """A job that is run in each fresh process before any other, with its own limit."""
+
+    job: str
+    kwargs: dict[str, Any]
+    timeout_s: float
+
+
+class IsolatedWorker:
+    """One long-lived process, forked on first use, replaced after a crash, a hang, damage, or `jobs_per_worker` jobs.
+
+    The limit of a job covers that job only: never the start-up, nor the setup of a fresh process.
+
+    Args:
+        extra_memory_bytes: by how much a job may grow the process; beyond it allocations fail.
+        setup: run in each fresh process, in order.
+    """
+
+    def __init__(
+        self,
+        zygote: Zygote,
+        *,
+        jobs_per_worker: int,
+        extra_memory_bytes: int,
+        setup: Sequence[tuple[str, dict[str, Any], float]] = (),
+    ) -> None:
+        self._zygote = zygote
+        self._jobs_per_worker = jobs_per_worker
+        self._extra_memory_bytes = extra_memory_bytes
+        self._setup = [SetupStep(*step) for step in setup]
+        self._child: Child | None = None
+        self._jobs_done = 0
+        self._log = bytearray()
+        self._lock = threading.Lock()
+        self._aborted = False
+
+    @property
+    def pid(self) -> int | None:
+        """The worker's process, None when none runs."""
+        child = self._child
+        return None if child is None else child.pid
+
+    def call(self, job: str, kwargs: dict[str, Any], timeout_s: float) -> Any:
+        """Runs a job of the table (tuner/measure/jobs.py) in the child and returns its answer.
+
+        Raises:
+            JobRaised: the job raised; the child is kept. An error of tuner/errors.py is raised as itself.
+            WorkerTimeout: no answer within `timeout_s`; the child is gone.
+            WorkerDied: the child ended first, or was aborted.
+            WorkerSetupFailed: the job never ran, because no fresh process could be prepared for it.
+        """
+        child = self._ready_child()
+        return self._exchange(child, SetupStep(job, kwargs, timeout_s))
+
+    def prepare(
+        self, job: str, kwargs: dict[str, Any], timeout_s: float, *, again: dict[str, Any] | None = None
+    ) -> Any:
+        """Runs a job as `call` does and, when it succeeds, makes it the last setup step of each later process.
+
+        `again` are the arguments used there, `kwargs` by default.
+        """
+        answer = self.call(job, kwargs, timeout_s)
+        self._setup.append(SetupStep(job, kwargs if again is None else again, timeout_s))
+        return answer
+
+    def log_tail(self, n_lines: int = 5) -> str:
+        """The last lines that the child wrote to its stdout or stderr."""
+        lines = self._log.decode(errors="replace").strip().splitlines()
+        return "\n".join(lines[-n_lines:])
+
+    def abort(self) -> None:
+        """From another thread: makes a `call` in progress raise WorkerDied soon. The next call works again."""
+        with self._lock:
+            if self._child is not None:
+                self._aborted = True
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(self._child.pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        """Kills the child and everything it started."""
+        self._retire()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _ready_child(self) -> Child:
+        if self._child is not None and (self._jobs_done >= self._jobs_per_worker or _hung_up(self._child)):
+            self._retire()
+        if self._child is not None:
+            return self._child
+        child = self._zygote.fork()
+        with self._lock:
+            self._child, self._jobs_done, self._aborted = child, 0, False
+        for step in self._setup:
+            try:
+                self._exchange(child, step)
+            except WorkerError as error:
+                self._retire()
+                raise WorkerSetupFailed(f"setting up a worker process ({step.job}): {error}") from error
+            except BaseException:
+                self._retire()
+                raise
+        self._jobs_done = 0
+        return child
+
+    def _exchange(self, child: Child, step: SetupStep) -> Any:
+        self._log.clear()
+        deadline = time.monotonic() + step.timeout_s
+        request = {"job": step.job, "kwargs": step.kwargs, "extra_memory_bytes": self._extra_memory_bytes}
+        try:
+            child.channel.send(request, deadline)
+            self._await(child, deadline)
+            answer = child.channel.receive(deadline)
+        except TypeError:
+            raise  # the arguments are not plain data; nothing was sent
+        except TimeoutError as error:
+            self._retire()
+            raise WorkerTimeout(f"no answer within {step.timeout_s:g} s") from error
+        except (EOFError, OSError) as error:
+            raise self._death() from error
+        except BaseException:
+            self._retire()
+            raise
+        self._jobs_done += 1
+        if "error" in answer:
+            raise _raised(answer)
+        if answer["tainted"]:
+            self._retire()
+        return answer["value"]
+
+    def _await(self, child: Child, deadline: float) -> None:
+        """Waits for the answer's first byte, and meanwhile empties the pipe of the child's stderr."""
+        poll = select.poll()
+        poll.register(child.channel.fileno(), select.POLLIN)
+        poll.register(child.log_fd, select.POLLIN)
+        while True:
+            left_s = deadline - time.monotonic()
+            events = dict(poll.poll(max(left_s, 0.0) * 1e3))
+            if events.get(child.log_fd, 0) & select.POLLIN:
+                self._read_log(child)
+            elif child.log_fd in events:
+                poll.unregister(child.log_fd)
+            if child.channel.fileno() in events:
+                return
+            if left_s <= 0:
+                raise TimeoutError
+
+    def _read_log(self, child: Child) -> None:
+        self._log += os.read(child.log_fd, 1 << 16)
+        del self._log[:-_LOG_TAIL_BYTES]
+
+    def _death(self) -> WorkerDied:
+        status = self._retire()
+        if self._aborted:
+            return WorkerDied("the job was aborted")
+        if status is None:
+            return WorkerDied("the worker was lost with its zygote process")
+        if status < 0:
+            name = signal.Signals(-status).name
+            return WorkerDied(f"the worker process died of {name}", name)
+        return WorkerDied(f"the worker process exited with status {status} before answering")
+
+    def _retire(self) -> int | None:
+        """Ends the child, if any; returns its exit status as Zygote.reap does."""
+        with self._lock:
+            child, self._child = self._child, None
+        if child is None:
+            return None
+        if select.select([child.log_fd], [], [], 0)[0]:
+            self._read_log(child)
+        return self._zygote.reap(child)
+
+
+def _hung_up(child: Child) -> bool:
+    """Whether an idle child has closed its socket, i.e. died since its last answer."""
+    return bool(select.select([child.channel], [], [], 0)[0])
+
+
+def _raised(answer: dict[str, Any]) -> TunesmithError:
+    """The error of tuner/errors.py that the child names, else a JobRaised that tells it."""
+    name, message = answer["error"], answer["message"]
+    kind = getattr(errors, name, None)
+    if isinstance(kind, type) and issubclass(kind, TunesmithError):
+        return kind(message)
+    return JobRaised(f"{name}: {message}" if message else name, answer["trace"])

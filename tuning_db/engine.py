@@ -1,0 +1,205 @@
+"""Opens a database: SQLite in one file, made on first use. Every failure is one StorageError line.
+
+WAL mode, so that lookups never wait for a running tune. synchronous=FULL: a commit is on the disk when it returns, and
+survives kill -9 and a power cut; its fsync costs a few milliseconds beside a trial's hundreds. A writer takes the write
+lock at BEGIN (IMMEDIATE), so two processes queue up instead of failing halfway.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+from urllib.parse import quote
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, select
+from sqlalchemy.orm import Session
+
+from tuner.errors import StorageError
+from tuning_db.canonical import canonical_json
+from tuning_db.models import SCHEMA_VERSION, Base, SchemaVersion
+from tuning_db.storage_errors import storage_errors
+
+BUSY_TIMEOUT_S = 20.0
+_SQLITE = "sqlite:///"
+
+
+class Database:
+    """An opened database whose schema fits this program. Sessions are short: one per read or write."""
+
+    def __init__(self, engine: Engine, name: str, busy_timeout_s: float) -> None:
+        self.name = name
+        self._engine = engine
+        self._writing = engine.execution_options(tunesmith_write=True)
+        self._busy_timeout_s = busy_timeout_s
+
+    @contextmanager
+    def read(self) -> Iterator[Session]:
+        """A consistent view that blocks nobody.
+
+        Raises:
+            StorageError: the file was damaged, removed or locked.
+        """
+        with storage_errors(self.name, "read", self._busy_timeout_s), Session(self._engine) as session:
+            yield session
+
+    @contextmanager
+    def write(self) -> Iterator[Session]:
+        """One transaction: committed and durable when the block ends, undone when it raises.
+
+        Raises:
+            StorageError: locked for longer than the busy timeout, full, read-only or damaged; nothing was written.
+        """
+        with (
+            storage_errors(self.name, "write to", self._busy_timeout_s),
+            Session(self._writing) as session,
+            session.begin(),
+        ):
+            yield session
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def open_database(url: str, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> Database:
+    """Opens, or makes, the database at `url`: "sqlite:///FILE" (four slashes for an absolute path) or a plain path.
+
+    Raises:
+        StorageError: can't be opened, made or understood, or its schema is newer than this program.
+    """
+    path = _sqlite_path(url)
+    _check_path(path)
+    engine = _sqlite_engine(path, busy_timeout_s)
+    database = Database(engine, str(path), busy_timeout_s)
+    try:
+        with storage_errors(str(path), "open", busy_timeout_s):
+            _ensure_schema(engine, path)
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def _sqlite_path(url: str) -> Path:
+    if "://" not in url:
+        name = url
+    elif url.startswith(_SQLITE):
+        name = url.removeprefix(_SQLITE)
+    else:
+        scheme = url.split("://", 1)[0]
+        hint = "" if scheme != "sqlite" else " with three slashes before a relative path, four before an absolute one"
+        raise StorageError(f"can't open a {scheme!r} database: want sqlite:///FILE{hint}, or a path")
+    if name in ("", ":memory:"):
+        raise StorageError(f"database {url!r} names no file, so nothing would be kept; want sqlite:///FILE or a path")
+    if "\0" in name:
+        raise StorageError(f"can't open database {name!r}: a file name has no null byte; name another file with --db")
+    try:
+        return Path(name).expanduser()
+    except RuntimeError as error:  # ~somebody unknown
+        raise StorageError(f"can't open database {name!r}: {error}; write out the directory") from error
+
+
+def _check_path(path: Path) -> None:
+    """Says plainly what SQLite would call "unable to open database file"; makes the parent directory."""
+    try:
+        if path.is_dir():
+            raise StorageError(
+                f"can't open database {path}: it is a directory; name a file in it, e.g. {path}/tunesmith.db"
+            )
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise StorageError(
+            f"can't make the directory of database {path}: {reason.lower()}; use another --db"
+        ) from error
+
+
+def _sqlite_engine(path: Path, busy_timeout_s: float) -> Engine:
+    # A file: URI keeps names with '?', '#' and '%' what they are.
+    engine = create_engine(
+        URL.create("sqlite", database=f"file:{quote(str(path.absolute()))}", query={"uri": "true"}),
+        json_serializer=canonical_json,
+        connect_args={"timeout": busy_timeout_s, "isolation_level": None},
+    )
+
+    @event.listens_for(engine, "connect")
+    def _configure(connection: sqlite3.Connection, _record: Any) -> None:
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA synchronous = FULL")
+        _use_wal(connection, busy_timeout_s)
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        writes = connection.get_execution_options().get("tunesmith_write", False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine
+
+
+def _use_wal(connection: sqlite3.Connection, timeout_s: float) -> None:
+    """SQLite does not wait for its busy timeout when the journal mode changes; two first openers must."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+                connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+        else:
+            return
+
+
+def _ensure_schema(engine: Engine, path: Path) -> None:
+    with engine.connect() as connection:
+        version = _stored_version(connection, path)
+    if version is None:
+        with engine.execution_options(tunesmith_write=True).begin() as connection:
+            version = _stored_version(connection, path)  # another process may have made it meanwhile
+            if version is None:
+                Base.metadata.create_all(connection)
+                made = {"id": 1, "version": SCHEMA_VERSION, "created_at_s": time.time()}
+                connection.execute(SchemaVersion.__table__.insert(), made)  # type: ignore[attr-defined]
+                return
+    if version > SCHEMA_VERSION:
+        raise StorageError(
+            f"database {path} has schema {version}, this tunesmith knows up to {SCHEMA_VERSION};"
+            " upgrade it (pip install --upgrade tunesmith), or use another --db"
+        )
+    if version < SCHEMA_VERSION:
+        raise StorageError(
+            f"database {path} has schema {version}, this tunesmith needs {SCHEMA_VERSION}; use another --db"
+        )
+
+
+def _stored_version(connection: Connection, path: Path) -> int | None:
+    """None for an empty database.
+
+    Raises:
+        StorageError: it is an SQLite file of some other program.
+    """
+    tables = inspect(connection).get_table_names()
+    if not tables:
+        return None
+    if SchemaVersion.__tablename__ not in tables:
+        raise StorageError(
+            f"database {path} belongs to another program (it has tables {', '.join(tables[:3])});"
+            " name another file with --db"
+        )
+    version: int | None = connection.scalar(select(SchemaVersion.version))
+    if version is None:
+        raise StorageError(f"database {path} has no schema version, so it can't be understood; use another --db")
+    return version
