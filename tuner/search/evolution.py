@@ -16,6 +16,7 @@ from tuner.outcome import Latency, Outcome
 from tuner.search.candidates import Candidate, Decision, Scheduled, Space
 from tuner.search.mutation import crossover, mutate, random_candidate
 
+EXTRA_DRAWS = 4  # populations drawn at random before a space counts as exhausted
 Schedule = Callable[[Sequence[Candidate]], list[Scheduled]]
 
 
@@ -53,7 +54,7 @@ class EvolutionarySearch:
     def propose(self, count: int) -> list[tuple[Scheduled, float]]:
         """At most `count` new candidates, best predicted first, each with its predicted score.
 
-        An empty list means that the space holds nothing new (as far as a whole population's draws can tell).
+        An empty list means that the space holds nothing new, as far as many populations' draws can tell.
         """
         population = self._first_generation()
         pool = {s.module_hash: s for s in population}
@@ -63,10 +64,16 @@ class EvolutionarySearch:
             fresh = {c.module_hash: c for c in children if c.module_hash not in pool}
             pool.update(fresh)
             population = population + list(fresh.values())
-        unseen = [s for s in pool.values() if s.module_hash not in self._proposed]
+        unseen = self._unseen(pool)
+        for _ in range(EXTRA_DRAWS):
+            if len(unseen) >= count:
+                break
+            drawn = self._new([random_candidate(self._spaces, self._rng) for _ in range(self._config.population)])
+            pool.update((s.module_hash, s) for s in drawn)
+            unseen = self._unseen(pool)
         chosen = self._choose(unseen, count)
         self._proposed.update(s.module_hash for s, _ in chosen)
-        self._reserve = self._fittest([s for s in unseen if s.module_hash not in self._proposed])
+        self._reserve = self._fittest(self._unseen(pool))
         return chosen
 
     def observe(self, scheduled: Sequence[Scheduled], outcomes: Sequence[Outcome]) -> None:
@@ -96,6 +103,9 @@ class EvolutionarySearch:
         scheduled = self._schedule(list(untried.values()))
         self._tried.update((s.candidate.space, s.candidate.decisions) for s in scheduled)
         return scheduled
+
+    def _unseen(self, pool: dict[int, Scheduled]) -> list[Scheduled]:
+        return [s for s in pool.values() if s.module_hash not in self._proposed]
 
     def _fittest(self, population: list[Scheduled]) -> list[Scheduled]:
         if len(population) <= self._config.population:
