@@ -1,4 +1,4 @@
-"""The tuning loop: read this file first. Workload -> space -> candidates -> rank -> build -> validate -> time -> best."""
+"""The tuning loop: read this file first. Space -> candidates -> rank -> build -> validate -> time -> record -> best."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import threading
 import time
 from collections.abc import Sequence
 
-from tuner.config import TuneConfig
 from tuner.conclude import confirm_and_conclude, nothing_to_tune
+from tuner.config import TuneConfig
 from tuner.outcome import Latency, Outcome
 from tuner.progress import Observer
 from tuner.records import Recorder, TrialRecord
@@ -61,7 +61,7 @@ def explore(session: TaskSession, state: RunState, recorder: Recorder) -> None:
         with state.phase("build"):
             built = session.builder([s.candidate for s in scheduled])
         outcomes: list[Outcome] = []
-        for (candidate, predicted), artifact in zip(proposed, built, strict=True):
+        for (_, predicted), artifact in zip(proposed, built, strict=True):
             if state.must_stop():
                 break
             known = state.outcome_of(artifact.sha256)

@@ -1,4 +1,4 @@
-"""What one run has done so far: budget, trials, the fastest few, seconds by phase. Tells the observer after each step."""
+"""What one run has done so far: budget, trials, the fastest few, seconds by phase. Tells the observer."""
 
 from __future__ import annotations
 

@@ -27,10 +27,10 @@ from tuner.search.builder import Builder, Built
 from tuner.search.candidates import spaces_from_wire
 from tuner.search.evaluator import Evaluator
 from tuner.search.evolution import EvolutionarySearch
-from tuner.targets.device import Device
+from tuner.targets.device import Device, detect_device
 from tuner.targets.peaks import Roofline
 from tuner.targets.target import Target
-from tuner.targets.toolchain import toolchain
+from tuner.targets.toolchain import toolchain_versions
 from tuner.workloads.spec import WorkloadRequest
 from tuner.workloads.workload import Workload
 
@@ -50,7 +50,7 @@ class TaskSession:
     roofline: Roofline | None = None
     baseline_secs: tuple[float, ...] = ()
     level: str = "rules"
-    toolchain: dict[str, str] = field(default_factory=toolchain)
+    toolchain: dict[str, str] = field(default_factory=toolchain_versions)
     started_at: float = field(default_factory=time.time)
 
     search: EvolutionarySearch = field(init=False)
@@ -171,7 +171,7 @@ def _open(
     session = TaskSession(
         workload=Workload.from_dict(resolved),
         target=target,
-        device=Device.this_machine(target.n_cores),
+        device=detect_device(target),
         config=config,
         run_id=uuid.uuid4().hex,
         pool=pool,
