@@ -127,6 +127,11 @@ PRODUCTS: Mapping[str, Precision] = {
 }
 """Matrix products and convolutions."""
 
+STORED: Mapping[str, Precision] = {
+    name: Precision((name,), (name,)) for name in ("float32", "float16", "bfloat16", "int8")
+}
+"""Operators that only move or compare values: nothing is rounded."""
+
 
 INT_RANGE: Mapping[str, tuple[int, int]] = {
     "bool": (0, 1),
