@@ -53,7 +53,7 @@ def test_segfault_and_quiet_exit(worker):
     assert caught.value.signal_name == "SIGSEGV"
     with pytest.raises(WorkerDied, match="status 3") as caught:
         worker.call("exit_quietly", {}, 10)
-    assert caught.value.signal_name is None
+    assert (caught.value.signal_name, caught.value.exit_status) == (None, 3)
     assert still_works(worker)
 
 
@@ -105,8 +105,9 @@ def test_replaced_after_n_jobs_and_set_up_again(zygote):
         assert worker.call("recall", {}, 10) == 7
 
 
-def test_prepare_is_remembered_for_later_processes(worker):
-    assert worker.prepare("remember", {"value": 1}, 10, again={"value": 2}) == "remembered 1"
+def test_a_remembered_job_prepares_later_processes(worker):
+    worker.call("remember", {"value": 1}, 10)
+    worker.remember("remember", {"value": 2}, 10)
     assert worker.call("recall", {}, 10) == 1
     with pytest.raises(WorkerDied):
         worker.call("segfault", {}, 10)

@@ -17,7 +17,7 @@ JOBS: Mapping[str, str] = {
     "space.rebuild": "tuner.search.space_jobs:rebuild_job",
     "ir.show": "tuner.search.space_jobs:show_job",
     "target.check": "tuner.targets.llvm:check_job",
-    "peaks.measure": "tuner.targets.peaks:measure_job",
+    "peaks.measure": "tuner.targets.peak_kernels:measure_job",
     "runner.setup": "tuner.measure.runner_jobs:setup_job",
     "runner.measure": "tuner.measure.runner_jobs:measure_job",
     "runner.confirm": "tuner.measure.runner_jobs:confirm_job",
