@@ -18,12 +18,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tuner.measure.runner import Runner
-from tuner.measure.stats import paired_speedup
-
 from benchmarks.report import Report, arguments
 from tuner.config import Limits, Policy
 from tuner.measure.pool import WorkerPool
+from tuner.measure.runner import Runner
+from tuner.measure.stats import paired_speedup
 from tuner.measure.zygote import Zygote
 from tuner.targets.target import Target, native_target
 from tuner.workloads.spec import parse_workload

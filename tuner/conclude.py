@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tuner.measure.stats import choose_winner, median_ci95, paired_speedup
+from tuner.measure.stats import choose_winner, median_with_ci, paired_speedup, verdict
+from tuner.outcome import Failure
 from tuner.records import Confirmation, Recorder
 from tuner.result import Best, TuneResult
 from tuner.run_state import Contender, RunState
@@ -40,39 +41,38 @@ def _confirm(session: TaskSession, state: RunState, recorder: Recorder) -> Best 
     confirmed = session.runner.confirm([c.code for c in state.contenders], rounds)
     standing: dict[int, tuple[float, ...]] = {}
     by_trial: dict[int, Contender] = {}
-    for contender, secs, fault in zip(state.contenders, confirmed.candidate_secs, confirmed.faults, strict=True):
-        if fault is not None:
-            state.note(f"trial {contender.trial.trial} did not stand its confirmation: {fault}")
+    for contender, secs in zip(state.contenders, confirmed.candidates, strict=True):
+        if isinstance(secs, Failure):
+            state.note(f"trial {contender.trial.trial} did not stand its confirmation: {secs.kind}: {secs.detail}")
             continue
         standing[contender.trial.trial] = secs
         by_trial[contender.trial.trial] = contender
-    winner = choose_winner(confirmed.baseline_secs, standing) if standing else None
+    winner = choose_winner(standing)
     speedup = None if winner is None else paired_speedup(confirmed.baseline_secs, standing[winner])
     confirmation = Confirmation(
         baseline_secs=confirmed.baseline_secs,
         candidate_secs=standing,
         winner=winner,
-        verdict="tie" if speedup is None else speedup.verdict,
+        verdict="tie" if speedup is None else verdict(speedup),
     )
     record_id = recorder.confirm(session.run_id, confirmation)
     if winner is None or speedup is None:
         state.note("no candidate stood its confirmation; the untuned module stands")
         return None
     trial = by_trial[winner].trial
-    median_s, ci95_s = median_ci95(standing[winner])
-    workload = session.workload
-    bound_s, bound = session.roofline.bound_s(workload)
+    latency = median_with_ci(standing[winner])
+    bound_s, bound = session.bound()
     return Best(
         record_id=record_id or by_trial[winner].record_id,
         trial=winner,
-        median_s=median_s,
-        ci95_s=ci95_s,
-        flop_per_s=workload.flop / median_s,
-        roofline_fraction=bound_s / median_s,
+        median_s=latency.median,
+        ci95_s=latency.ci95,
+        flop_per_s=session.workload.flop / latency.median,
+        roofline_fraction=bound_s / latency.median,
         bound=bound,
-        speedup=speedup.ratio,
+        speedup=speedup.median,
         speedup_ci95=speedup.ci95,
-        verdict=speedup.verdict,
+        verdict=verdict(speedup),
         validated=True,
         max_abs_error=trial.max_abs_error if trial.max_abs_error is not None else float("nan"),
         schedule=trial.certificate,
@@ -80,9 +80,7 @@ def _confirm(session: TaskSession, state: RunState, recorder: Recorder) -> Best 
 
 
 def _result(session: TaskSession, state: RunState, best: Best | None) -> TuneResult:
-    baseline: tuple[float | None, tuple[float, float] | None] = (None, None)
-    if session.baseline_secs:
-        baseline = median_ci95(session.baseline_secs)
+    baseline = median_with_ci(session.baseline_secs) if session.baseline_secs else None
     return TuneResult(
         workload=_described(session),
         target=session.target.attrs,
@@ -90,8 +88,8 @@ def _result(session: TaskSession, state: RunState, best: Best | None) -> TuneRes
         policy=session.config.policy.name,
         seed=session.config.seed,
         best=best,
-        baseline_median_s=baseline[0],
-        baseline_ci95_s=baseline[1],
+        baseline_median_s=baseline.median if baseline else None,
+        baseline_ci95_s=baseline.ci95 if baseline else None,
         trials_ok=state.ok,
         failed=dict(state.failed),
         seconds={**state.seconds, "total": state.elapsed_s},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from tuner.errors import UsageError
 
@@ -84,6 +85,8 @@ class TuneConfig:
     batch_size: int = 32
     seed: int = 0
     n_input_sets: int = 3
+    cache_dir: Path | None = None
+    """Where measured peaks are kept; None: the user's cache folder."""
     confirm_top: int = 4
     policy: Policy = field(default_factory=Policy)
     limits: Limits = field(default_factory=Limits)

@@ -94,4 +94,6 @@ def learn(session: TaskSession, scheduled: Sequence[Scheduled], outcomes: Sequen
     pairs = zip(scheduled, outcomes, strict=False)  # a stopped batch has fewer outcomes
     latencies = [(s.features, o.median_s) for s, o in pairs if isinstance(o, Latency)]
     if latencies:
-        session.model.update(session.workload.key, [f for f, _ in latencies], [t for _, t in latencies])
+        session.model_metrics = session.model.update(
+            session.workload.key, [f for f, _ in latencies], [t for _, t in latencies]
+        )

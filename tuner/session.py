@@ -11,9 +11,11 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import platformdirs
 
 from tuner.config import TuneConfig
 from tuner.cost_model import CostModel, MachineModel, Model
@@ -28,11 +30,13 @@ from tuner.search.candidates import spaces_from_wire
 from tuner.search.evaluator import Evaluator
 from tuner.search.evolution import EvolutionarySearch
 from tuner.targets.device import Device, detect_device
-from tuner.targets.peaks import Roofline
+from tuner.targets.peaks import Roofline, load_or_measure
 from tuner.targets.target import Target
 from tuner.targets.toolchain import toolchain_versions
 from tuner.workloads.spec import WorkloadRequest
 from tuner.workloads.workload import Workload
+
+MIN_BUILD_TIMEOUT_S = 5.0
 
 
 @dataclass(kw_only=True)
@@ -47,8 +51,9 @@ class TaskSession:
     pool: WorkerPool
     runner: Runner
     state: RunState
-    roofline: Roofline | None = None
+    roofline: Roofline
     baseline_secs: tuple[float, ...] = ()
+    untuned_build_s: float = 0.0
     level: str = "rules"
     toolchain: dict[str, str] = field(default_factory=toolchain_versions)
     started_at: float = field(default_factory=time.time)
@@ -56,7 +61,7 @@ class TaskSession:
     search: EvolutionarySearch = field(init=False)
     builder: Builder = field(init=False)
     model: Model = field(init=False)
-    evaluator: Evaluator = field(init=False)
+    model_metrics: dict[str, Any] = field(default_factory=dict)
 
     @property
     def is_default(self) -> bool:
@@ -94,10 +99,10 @@ class TaskSession:
             task = self._task(level)  # the child keeps the space it fell back to under the level asked for
         spaces = spaces_from_wire(opened["spaces"])
         rng = np.random.default_rng(self.config.seed)
-        self.evaluator = Evaluator(self.pool, task)
-        self.model = CostModel(machine=self._machine_model(), seed=self.config.seed, n_threads=self.target.n_cores)
-        self.search = EvolutionarySearch(spaces, self.evaluator, self.model, self.config.search, rng)
-        self.builder = Builder(self.pool, task, self.config.limits.build_timeout_s)
+        # One thread: with more, OpenMP waits for cores that the children hold, and a batch costs seconds.
+        self.model = CostModel(machine=self._machine_model(), seed=self.config.seed, n_threads=1)
+        self.search = EvolutionarySearch(spaces, Evaluator(self.pool, task), self.model, self.config.search, rng)
+        self.builder = Builder(self.pool, task, self._build_timeout_s())
 
     def fall_back_to_default(self, reason: str) -> None:
         """Leaves the searched space for the default schedules, and says why."""
@@ -117,11 +122,12 @@ class TaskSession:
         built = _first(self.pool, "space.build", call, self.config.limits.setup_timeout_s)
         if "object" not in built:
             raise WorkerError(f"the untuned module of {self.workload.label} doesn't build: {built.get('failed')}")
+        self.untuned_build_s = built["seconds"]
         return bytes(built["object"])
 
     def measure_baseline(self, untuned: bytes) -> None:
         """Proves the untuned module right against the reference, times it, and measures the device's peaks once."""
-        setup = self.runner.setup(
+        baseline = self.runner.setup(
             self.workload,
             self.target.attrs,
             untuned,
@@ -129,10 +135,20 @@ class TaskSession:
             n_input_sets=self.config.n_input_sets,
             policy=self.config.policy,
         )
-        self.baseline_secs = tuple(setup["baseline_secs"])
+        self.baseline_secs = baseline.run_secs
         self.state.baseline_s = float(np.median(self.baseline_secs))
-        for warning in (*self.workload.warnings, *setup["warnings"]):
+        for warning in (*self.workload.warnings, *baseline.warnings):
             self.state.note(warning)
+
+    def bound(self) -> tuple[float, str]:
+        """The least seconds one call can take on this device, and what sets them: "compute" or "memory"."""
+        workload = self.workload
+        multiplied = next((arg.dtype for arg in workload.args if arg.role in ("in", "inout")), workload.acc_dtype)
+        return self.roofline.bound_s(workload.flop, workload.bytes_moved, multiplied)
+
+    def _build_timeout_s(self) -> float:
+        """Relative to what the untuned module took, so that a slow machine is not taken for a bad candidate."""
+        return min(self.config.limits.build_timeout_s, max(MIN_BUILD_TIMEOUT_S, 40 * self.untuned_build_s))
 
     def _task(self, level: str) -> dict[str, Any]:
         return {
@@ -143,8 +159,14 @@ class TaskSession:
         }
 
     def _machine_model(self) -> MachineModel:
-        peaks = self.roofline.peaks if self.roofline is not None else None
-        return MachineModel.from_peaks(self.target.n_cores, peaks)
+        sizes = [self.device.caches[name] for name in ("L1d", "L2") if name in self.device.caches]
+        return MachineModel(
+            n_cores=self.target.n_cores,
+            peak_flop_per_s=self.roofline.peak_flop_per_s(self.workload.acc_dtype),
+            memory_bytes_per_s=self.roofline.bytes_per_s(float("inf")),
+            cache_bytes=tuple(float(size) for size in sizes),
+            cache_bytes_per_s=tuple(self.roofline.bytes_per_s(size * self.target.n_cores) for size in sizes),
+        )
 
 
 @contextmanager
@@ -167,25 +189,42 @@ def _open(
     zygote.start()
     pool = stack.enter_context(WorkerPool(zygote, target.n_cores, limits))
     runner = stack.enter_context(Runner(zygote, limits))
-    resolved = _first(pool, "workload.resolve", {"request": request.to_dict()}, limits.setup_timeout_s)
+    state.label = request.label
+    with ThreadPoolExecutor(1) as side:
+        resolving = side.submit(
+            _first, pool, "workload.resolve", {"request": request.to_dict()}, limits.setup_timeout_s
+        )
+        device = detect_device(target)
+        resolved = resolving.result()
+    roofline = _roofline(zygote, target, device, config)
     session = TaskSession(
         workload=Workload.from_dict(resolved),
         target=target,
-        device=detect_device(target),
+        device=device,
+        roofline=roofline,
         config=config,
         run_id=uuid.uuid4().hex,
         pool=pool,
         runner=runner,
         state=state,
     )
-    state.label = session.workload.label
     if session.workload.nothing_to_tune is None:
-        with ThreadPoolExecutor(1) as side:
-            untuned = side.submit(session.build_untuned)
-            session.open_space("rules")
-            code = untuned.result()
-        session.measure_baseline(code)  # alone: nothing else of ours runs while the machine is timed
+        session.measure_baseline(session.build_untuned())
+        state.roofline_s = session.bound()[0]
+        session.open_space("rules")
     return session
+
+
+def _roofline(zygote: Zygote, target: Target, device: Device, config: TuneConfig) -> Roofline:
+    """The kept peaks, or fresh ones measured by a child of its own while nothing else of ours runs."""
+    folder = config.cache_dir or Path(platformdirs.user_cache_path("tunesmith"))
+
+    def measure(attrs: dict[str, Any], n_threads: int) -> dict[str, Any]:
+        with WorkerPool(zygote, 1, config.limits) as pool:
+            kwargs = {"target": attrs, "n_threads": n_threads}
+            return _first(pool, "peaks.measure", kwargs, config.limits.setup_timeout_s)
+
+    return load_or_measure(target, device, folder, measure)
 
 
 def _first(pool: WorkerPool, job: str, kwargs: dict[str, Any], timeout_s: float) -> dict[str, Any]:

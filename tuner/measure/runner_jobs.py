@@ -15,6 +15,7 @@ from tuner.measure.oracle import from_memo, make_oracle, module_in_float64, to_m
 from tuner.measure.session import InputSet, Session, Values, draw_input_sets, load_kernel
 from tuner.measure.timing import affordable
 from tuner.measure.validate import is_float
+from tuner.targets.pinning import pin_threads
 from tuner.tvm_api import tvm
 from tuner.workloads.inputs import numpy_dtype
 from tuner.workloads.workload import Workload
@@ -53,6 +54,7 @@ def setup_job(
         WorkloadError: the untuned module contradicts its numpy reference, or writes out of bounds.
     """
     what = Workload.from_dict(workload)
+    pin_threads(int(target["num-cores"]))
     input_sets = draw_input_sets(what, seed, n_input_sets)
     session = Session(what, Policy(**policy), input_sets)
     _session[:] = [session]
