@@ -13,6 +13,7 @@ from tuner.outcome import Failure, FailureKind, Latency, Outcome
 from tuner.progress import Observer, Progress
 from tuner.records import TrialRecord
 
+FIRST_BATCH = 8  # small, so that the first result shows early and the model learns soon
 CONFIRM_RESERVE = 0.1  # the share of a time budget kept for the confirmation
 
 
@@ -62,7 +63,10 @@ class RunState:
 
     def next_batch_size(self) -> int:
         """How many candidates to propose next; 0 ends the exploring."""
-        return 0 if self.must_stop() else max(0, min(self.config.batch_size, self._budget - self.trials))
+        if self.must_stop():
+            return 0
+        batch = self.config.batch_size if self.trials else min(FIRST_BATCH, self.config.batch_size)
+        return max(0, min(batch, self._budget - self.trials))
 
     def must_stop(self) -> bool:
         """Whether no further candidate may start: stopped from outside, or out of time."""

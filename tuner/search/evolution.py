@@ -30,7 +30,8 @@ class Ranker(Protocol):
 class EvolutionarySearch:
     """Proposes batches of distinct candidates and learns from their outcomes.
 
-    A candidate whose scheduled module equals one already proposed is never proposed again.
+    A candidate whose scheduled module equals one already proposed is never proposed again. Until something was
+    measured it only draws: breeding towards the prior would narrow the first look.
     """
 
     def __init__(
@@ -56,9 +57,11 @@ class EvolutionarySearch:
 
         An empty list means that the space holds nothing new, as far as many populations' draws can tell.
         """
+        if 8 * count <= min(len(self._reserve), self._config.population):
+            return self._take(self._reserve, count)  # the tail of a budget: not worth a whole breeding
         population = self._first_generation()
         pool = {s.module_hash: s for s in population}
-        for _ in range(self._config.generations):
+        for _ in range(self._config.generations if self._measured else 0):
             population = self._fittest(population)
             children = self._new(self._offspring(population))
             fresh = {c.module_hash: c for c in children if c.module_hash not in pool}
@@ -71,10 +74,7 @@ class EvolutionarySearch:
             drawn = self._new([random_candidate(self._spaces, self._rng) for _ in range(self._config.population)])
             pool.update((s.module_hash, s) for s in drawn)
             unseen = self._unseen(pool)
-        chosen = self._choose(unseen, count)
-        self._proposed.update(s.module_hash for s, _ in chosen)
-        self._reserve = self._fittest(self._unseen(pool))
-        return chosen
+        return self._take(unseen, count)
 
     def observe(self, scheduled: Sequence[Scheduled], outcomes: Sequence[Outcome]) -> None:
         """Failures are not bred from; the fastest measured candidates seed the next generation."""
@@ -103,6 +103,12 @@ class EvolutionarySearch:
         scheduled = self._schedule(list(untried.values()))
         self._tried.update((s.candidate.space, s.candidate.decisions) for s in scheduled)
         return scheduled
+
+    def _take(self, unseen: list[Scheduled], count: int) -> list[tuple[Scheduled, float]]:
+        chosen = self._choose(unseen, count)
+        self._proposed.update(s.module_hash for s, _ in chosen)
+        self._reserve = self._fittest([s for s in unseen if s.module_hash not in self._proposed])
+        return chosen
 
     def _unseen(self, pool: dict[int, Scheduled]) -> list[Scheduled]:
         return [s for s in pool.values() if s.module_hash not in self._proposed]
