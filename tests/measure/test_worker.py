@@ -79,9 +79,18 @@ def test_a_child_that_is_frozen_while_idle_is_replaced(worker):
 
 def test_a_child_that_died_while_idle_is_not_the_next_jobs_fault(worker):
     still_works(worker)
-    os.kill(worker.pid, signal.SIGKILL)
-    time.sleep(0.1)
+    process = psutil.Process(worker.pid)
+    process.kill()
+    while process.status() != psutil.STATUS_ZOMBIE:
+        time.sleep(0.01)
     assert still_works(worker)
+
+
+def test_an_abort_while_idle_does_not_hurt_the_next_job(worker):
+    for _ in range(5):
+        still_works(worker)
+        worker.abort()
+        assert still_works(worker)
 
 
 def test_memory_is_limited(worker):

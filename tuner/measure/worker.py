@@ -108,8 +108,10 @@ class IsolatedWorker:
         self.close()
 
     def _ready_child(self) -> Child:
-        if self._child is not None and (self._jobs_done >= self._jobs_per_worker or _hung_up(self._child)):
-            self._retire()
+        if self._child is not None:
+            worn = self._jobs_done >= self._jobs_per_worker
+            if worn or self._aborted or _hung_up(self._child):
+                self._retire()
         if self._child is not None:
             return self._child
         child = self._zygote.fork()
