@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import erf
 
 from tuner.errors import WorkloadError
-from tuner.workloads.operator import Array, OpCall, n_elements, tensor
+from tuner.workloads.op_def import Array, OpCall, n_elements, tensor
 from tuner.workloads.workload import ArgSpec
 
 BIAS = "bias"
