@@ -64,11 +64,16 @@ class WorkerTimeout(WorkerError):
 
 
 class WorkerDied(WorkerError):
-    """The process ended before answering. `signal_name` is e.g. "SIGSEGV", or None."""
+    """The process ended before answering.
 
-    def __init__(self, message: str, signal_name: str | None = None) -> None:
+    `signal_name` is e.g. "SIGSEGV" when a signal ended it, `exit_status` is set when it exited by itself; both are
+    None when it was aborted, or lost for reasons outside the job.
+    """
+
+    def __init__(self, message: str, signal_name: str | None = None, exit_status: int | None = None) -> None:
         super().__init__(message)
         self.signal_name = signal_name
+        self.exit_status = exit_status
 
 
 class WorkerSetupFailed(WorkerError):

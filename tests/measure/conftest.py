@@ -11,10 +11,13 @@ from tests.measure import faults
 from tuner.measure.worker import IsolatedWorker
 from tuner.measure.zygote import Zygote
 
+# Not imported from kernels.py: that needs TVM, which belongs in children.
+KERNEL_JOBS = {n: f"tests.measure.kernels:{n}" for n in ("affine_workload", "kernel", "normalised_workload")}
+
 
 @pytest.fixture(scope="session")
 def zygote() -> Iterator[Zygote]:
-    with Zygote(2, more_jobs=faults.JOBS) as zygote:
+    with Zygote(2, more_jobs={**faults.JOBS, **KERNEL_JOBS}) as zygote:
         zygote.start()
         yield zygote
     assert not psutil.Process().children(recursive=True)

@@ -53,7 +53,7 @@ def test_segfault_and_quiet_exit(worker):
     assert caught.value.signal_name == "SIGSEGV"
     with pytest.raises(WorkerDied, match="status 3") as caught:
         worker.call("exit_quietly", {}, 10)
-    assert caught.value.signal_name is None
+    assert (caught.value.signal_name, caught.value.exit_status) == (None, 3)
     assert still_works(worker)
 
 
@@ -79,9 +79,18 @@ def test_a_child_that_is_frozen_while_idle_is_replaced(worker):
 
 def test_a_child_that_died_while_idle_is_not_the_next_jobs_fault(worker):
     still_works(worker)
-    os.kill(worker.pid, signal.SIGKILL)
-    time.sleep(0.1)
+    process = psutil.Process(worker.pid)
+    process.kill()
+    while process.status() != psutil.STATUS_ZOMBIE:
+        time.sleep(0.01)
     assert still_works(worker)
+
+
+def test_an_abort_while_idle_does_not_hurt_the_next_job(worker):
+    for _ in range(5):
+        still_works(worker)
+        worker.abort()
+        assert still_works(worker)
 
 
 def test_memory_is_limited(worker):
@@ -105,8 +114,9 @@ def test_replaced_after_n_jobs_and_set_up_again(zygote):
         assert worker.call("recall", {}, 10) == 7
 
 
-def test_prepare_is_remembered_for_later_processes(worker):
-    assert worker.prepare("remember", {"value": 1}, 10, again={"value": 2}) == "remembered 1"
+def test_a_remembered_job_prepares_later_processes(worker):
+    worker.call("remember", {"value": 1}, 10)
+    worker.remember("remember", {"value": 2}, 10)
     assert worker.call("recall", {}, 10) == 1
     with pytest.raises(WorkerDied):
         worker.call("segfault", {}, 10)

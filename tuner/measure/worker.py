@@ -73,16 +73,14 @@ class IsolatedWorker:
         child = self._ready_child()
         return self._exchange(child, SetupStep(job, kwargs, timeout_s))
 
-    def prepare(
-        self, job: str, kwargs: dict[str, Any], timeout_s: float, *, again: dict[str, Any] | None = None
-    ) -> Any:
-        """Runs a job as `call` does and, when it succeeds, makes it the last setup step of each later process.
+    def remember(self, job: str, kwargs: dict[str, Any], timeout_s: float) -> None:
+        """Makes a job the last setup step of each later process; the present one was prepared by a `call`."""
+        self._setup.append(SetupStep(job, kwargs, timeout_s))
 
-        `again` are the arguments used there, `kwargs` by default.
-        """
-        answer = self.call(job, kwargs, timeout_s)
-        self._setup.append(SetupStep(job, kwargs if again is None else again, timeout_s))
-        return answer
+    @property
+    def was_aborted(self) -> bool:
+        """Whether the last process was ended by `abort`."""
+        return self._aborted
 
     def log_tail(self, n_lines: int = 5) -> str:
         """The last lines that the child wrote to its stdout or stderr."""
@@ -110,8 +108,10 @@ class IsolatedWorker:
         self.close()
 
     def _ready_child(self) -> Child:
-        if self._child is not None and (self._jobs_done >= self._jobs_per_worker or _hung_up(self._child)):
-            self._retire()
+        if self._child is not None:
+            worn = self._jobs_done >= self._jobs_per_worker
+            if worn or self._aborted or _hung_up(self._child):
+                self._retire()
         if self._child is not None:
             return self._child
         child = self._zygote.fork()
@@ -184,7 +184,7 @@ class IsolatedWorker:
         if status < 0:
             name = signal.Signals(-status).name
             return WorkerDied(f"the worker process died of {name}", name)
-        return WorkerDied(f"the worker process exited with status {status} before answering")
+        return WorkerDied(f"the worker process exited with status {status} before answering", exit_status=status)
 
     def _retire(self) -> int | None:
         """Ends the child, if any; returns its exit status as Zygote.reap does."""

@@ -28,6 +28,12 @@ WORD_SIZE = {"x86_64": 64, "riscv64": 64, "riscv32": 32, "powerpc64le": 64, "loo
 CATALOGUE_KINDS = ("llvm", "cuda")
 
 
+def llvm_features(target: Any) -> frozenset[str]:
+    """LLVM's features of a tvm Target of kind llvm, with what its mattr implies."""
+    codegen = importlib.import_module("tvm.target.codegen")
+    return frozenset(str(f) for f in codegen.llvm_get_cpu_features(target))
+
+
 def check_job(target: dict[str, Any]) -> dict[str, Any]:
     """Builds the real TVM Target: {"target", "features", "vector_width_bits", "llvm_major", "n_threads"}.
 
@@ -38,7 +44,7 @@ def check_job(target: dict[str, Any]) -> dict[str, Any]:
     features: list[str] = []
     width = 0
     if made.kind.name == "llvm":
-        features = sorted(str(f) for f in codegen.llvm_get_cpu_features(made))
+        features = sorted(llvm_features(made))
         width = int(codegen.llvm_get_vector_width(made))
     return {
         "target": json.loads(str(made)),
