@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import quote
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, select
+from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, select, text
 from sqlalchemy.orm import Session
 
 from tuner.errors import StorageError
@@ -60,6 +60,15 @@ class Database:
             session.begin(),
         ):
             yield session
+
+    def damage(self) -> str | None:
+        """Reads the whole file once; what is wrong with it in one line, None when it is sound."""
+        try:
+            with self.read() as session:
+                found = session.execute(text("PRAGMA quick_check(1)")).scalar_one()
+        except StorageError as error:
+            return str(error)
+        return None if found == "ok" else " ".join(str(found).split())
 
     def close(self) -> None:
         self._engine.dispose()

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
-from sqlalchemy import or_, select, update
+from sqlalchemy import func, or_, select, update
 from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
@@ -229,6 +229,10 @@ class Repository:
                 workload_key=workload_key, digest=digest, device_key=device_key, only_published=only_published
             )
             return queries.list_records(session, wanted, limit)
+
+    def count_records(self) -> int:
+        with self._database.read() as session:
+            return session.scalar(select(func.count()).select_from(TrialRow)) or 0
 
     def list_devices(self) -> list[StoredDevice]:
         with self._database.read() as session:

@@ -14,6 +14,7 @@ from service.interrupt import Interrupt, interruptible
 from service.options import DbOption, JsonOption, TargetOption, WorkloadsArgument, open_repository
 from service.render import print_json, print_out, speedup_text
 from service.result_view import result_table
+from service.settings import Settings
 from service.watch import Watcher, best_so_far, new_watcher
 from tuner.config import TuneConfig
 from tuner.errors import StorageError, TunesmithError
@@ -65,7 +66,7 @@ def tune(
     order = Order(
         requests=tuple(parse_workload(w) for w in workload),
         target=parse_target(target),
-        config=TuneConfig(trials=trials, seconds=seconds, seed=seed),
+        config=TuneConfig(trials=trials, seconds=seconds, seed=seed, cache_dir=Settings.from_environment().cache_dir),
     )
     order.target.require_measurable_here()
     console = Console(stderr=True, highlight=False)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import resource
 import signal
+import sqlite3
 import subprocess
 import time
 from collections.abc import Callable
@@ -126,14 +128,24 @@ def test_a_trace_that_no_longer_applies_fails_its_replay_in_one_line(record_id: 
 
 
 def _change_trace(env: dict[str, str], record_id: str, change: Callable[[Any], Any]) -> None:
-    import sqlite3
-
     connection = sqlite3.connect(env["TUNESMITH_DB"])
     (text,) = connection.execute("SELECT trace_json FROM trial WHERE id = ?", (record_id,)).fetchone()
     changed = json.dumps(change(json.loads(text)))
     connection.execute("UPDATE trial SET trace_json = ? WHERE id = ?", (changed, record_id))
     connection.commit()
     connection.close()
+
+
+def processes_of(pid: int) -> list[int]:
+    """The zygotes that this process started; their workers die with them."""
+    mark = f'"parent_pid": {pid},'.encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                if mark in (entry / "cmdline").read_bytes():
+                    found.append(int(entry.name))
+    return found
 
 
 def n_records(db: Path) -> int:
@@ -155,9 +167,11 @@ def test_a_signal_keeps_every_record_and_reports_the_best(tmp_path: Path, number
     db = tmp_path / "x.db"
     with start("tune", SPEC, "softmax:shape=8x8", "--trials", "5000", "--json", db=db) as process:
         wait_for_records(process, db, 2)
+        assert processes_of(process.pid), "otherwise the check below proves nothing"
         process.send_signal(number)
         out, err = process.communicate(timeout=120)
     assert process.returncode == code, err
+    assert processes_of(process.pid) == []
     first, second = json.loads(out)
     assert first["stopped"] == "interrupted"
     assert first["best"]["validated"]
@@ -179,6 +193,7 @@ def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=30)
     assert process.returncode == 130
+    assert processes_of(process.pid) == []
     assert "Traceback" not in err
     assert n_records(db) >= 2
 
