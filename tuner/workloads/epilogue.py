@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tuner.errors import WorkloadError
-from tuner.workloads.operator import Array, OpCall, n_elements, tensor
+from tuner.workloads.op_def import Array, OpCall, n_elements, tensor
 from tuner.workloads.workload import ArgSpec
 
 BIAS = "bias"
