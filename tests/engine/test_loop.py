@@ -129,7 +129,7 @@ def test_a_recorder_that_fails_ends_the_run_and_leaves_no_process(run, no_childr
 
 
 def test_an_exhausted_space_ends_early_and_says_so(run):
-    result, recorder, observer = run("elementwise:shape=3", trials=500)
+    result, recorder, observer = run("elementwise:shape=3,chain=add", trials=500)
     assert result.stopped == "space_exhausted"
     assert len(recorder.trials) < 100
     assert any("exhausted" in note for note in observer.notes)
