@@ -15,7 +15,6 @@ import time
 from pathlib import Path
 
 from benchmarks.report import Report, arguments
-
 from tuner.config import Policy
 from tuner.outcome import Latency
 from tuner.records import Confirmation, RunContext, TrialRecord
