@@ -69,11 +69,15 @@ class RunState:
         return max(0, min(batch, self._budget - self.trials))
 
     def must_stop(self) -> bool:
-        """Whether no further candidate may start: stopped from outside, or out of time."""
+        """Whether no further candidate may start: stopped from outside, or out of time.
+
+        The first candidate is tried whatever the time: setting up may take longer than a short budget.
+        """
         if self.stop.is_set():
             self.stopped = "interrupted"
             return True
-        if self.config.seconds is not None and self.elapsed_s > self.config.seconds * (1 - CONFIRM_RESERVE):
+        seconds = self.config.seconds
+        if self.trials and seconds is not None and self.elapsed_s > seconds * (1 - CONFIRM_RESERVE):
             self.stopped = "seconds"
             return True
         return False
