@@ -95,7 +95,7 @@ class Runner:
             "policy": asdict(policy),
         }
         self._baseline_object, self._policy = baseline_object, policy
-        answer = self._first_setup(kwargs, workload.label)
+        answer = self._first_setup(kwargs, workload)
         self._worker.remember("runner.setup", {**kwargs, "memo": answer["memo"]}, self._limits.setup_timeout_s)
         return Baseline(
             run_secs=tuple(answer["baseline_secs"]),
@@ -161,23 +161,26 @@ class Runner:
     ) -> None:
         self.close()
 
-    def _first_setup(self, kwargs: dict[str, Any], label: str) -> dict[str, Any]:
-        timeout_s = self._limits.setup_timeout_s
-        try:
-            answer: dict[str, Any] = self._worker.call("runner.setup", kwargs, timeout_s)
-        except (WorkerDied, WorkerTimeout):
-            # The module in float64 is only a help, and the one thing here that nobody asked for.
+    def _first_setup(self, kwargs: dict[str, Any], workload: Workload) -> dict[str, Any]:
+        """Modules without a numpy reference get a second try that leaves their run in float64 out: only a help, and
+        the one thing in a setup that nobody asked for.
+        """
+        for use_float64 in (False,) if workload.has_reference else (True, False):
             try:
-                answer = self._worker.call("runner.setup", {**kwargs, "use_float64": False}, timeout_s)
-            except WorkerDied as error:
-                if _failure(error).kind is FailureKind.WORKER_LOST:
-                    raise
-                raise WorkloadError(f"{label}: the untuned module can't be run: {error}") from error
-            except WorkerTimeout as error:
-                raise WorkloadError(f"{label}: the untuned module is too slow: {error}") from error
-        except JobRaised as error:
-            raise WorkloadError(f"{label}: the untuned module can't be run: {error}") from error
-        return answer
+                more = {"use_float64": use_float64}
+                answer: dict[str, Any] = self._worker.call(
+                    "runner.setup", {**kwargs, **more}, self._limits.setup_timeout_s
+                )
+                return answer
+            except WorkerError as error:
+                failure = error
+        match _failure(failure).kind:
+            case FailureKind.WORKER_LOST:
+                raise failure
+            case FailureKind.RUN_TIMEOUT:
+                raise WorkloadError(f"{workload.label}: the untuned module is too slow: {failure}") from failure
+            case _:
+                raise WorkloadError(f"{workload.label}: the untuned module can't be run: {failure}") from failure
 
     def _call(self, job: str, kwargs: dict[str, Any], timeout_s: float) -> Any:
         """One more try in a fresh process when the machine was at fault."""

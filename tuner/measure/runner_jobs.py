@@ -15,6 +15,7 @@ from tuner.measure.oracle import from_memo, make_oracle, module_in_float64, to_m
 from tuner.measure.session import InputSet, Session, Values, draw_input_sets, load_kernel
 from tuner.measure.timing import affordable
 from tuner.measure.validate import is_float
+from tuner.targets.pinning import pin_threads
 from tuner.tvm_api import tvm
 from tuner.workloads.inputs import numpy_dtype
 from tuner.workloads.workload import Workload
@@ -56,6 +57,7 @@ def setup_job(
     input_sets = draw_input_sets(what, seed, n_input_sets)
     session = Session(what, Policy(**policy), input_sets)
     _session[:] = [session]
+    notes = _pin(target)
     if memo is not None:
         session.expect(from_memo(memo, what, input_sets))
         return {}
@@ -72,7 +74,7 @@ def setup_job(
         "baseline_secs": _time_baseline(session, kernel, run_secs, what.label),
         "max_abs_error": oracle.untuned_error,
         "oracle": oracle.source,
-        "warnings": list(oracle.warnings),
+        "warnings": [*notes, *oracle.warnings],
         "n_input_sets": len(input_sets),
         "memo": to_memo(oracle),
     }
@@ -162,6 +164,15 @@ def _the_session() -> Session:
     if not _session:
         raise RuntimeError("no workload is set up in this process")
     return _session[0]
+
+
+def _pin(target: dict[str, Any]) -> list[str]:
+    """Pins TVM's threads to CPUs of their own; a line when this machine doesn't allow it."""
+    try:
+        pin_threads(int(target.get("num-cores", 1)))
+    except OSError as error:
+        return [f"threads could not be pinned to CPUs, so timings may be noisy: {error}"]
+    return []
 
 
 def _time_baseline(session: Session, kernel: Any, run_secs: list[float], label: str) -> list[float]:
