@@ -92,20 +92,23 @@ class DeviceRow(Base):
 
 
 class ToolchainRow(Base):
+    """`code_key` is the key of the versions that decide what code is made (tuning_db/canonical.py)."""
+
     __tablename__ = "toolchain"
 
     key: Mapped[str] = mapped_column(primary_key=True)
+    code_key: Mapped[str]
     versions: Mapped[dict[str, Any]]
     created_at_s: Mapped[float]
 
 
 class WorkloadSpecRow(Base):
-    """What module a spec stands for under a toolchain: lookups of catalogue operators need no TVM."""
+    """What module a spec stands for under a toolchain's code versions: lookups of catalogue operators need no TVM."""
 
     __tablename__ = "workload_spec"
 
     digest: Mapped[str] = mapped_column(primary_key=True)
-    toolchain_key: Mapped[str] = mapped_column(ForeignKey("toolchain.key"), primary_key=True)
+    code_key: Mapped[str] = mapped_column(primary_key=True)
     workload_key: Mapped[str] = mapped_column(ForeignKey("workload.key"))
     seen_at_s: Mapped[float]
 
@@ -186,14 +189,24 @@ class ConfirmedTrialRow(Base):
     __tablename__ = "confirmed_trial"
     __table_args__ = (
         ForeignKeyConstraint(["run_id", "trial"], ["trial.run_id", "trial.trial"], name="confirmed_is_a_trial"),
-        CheckConstraint(f"min_s > 0 AND min_s <= max_s AND max_s < {MAX_SECONDS:.0f}", name="confirmed_latency"),
+        CheckConstraint(
+            f"min_s > 0 AND min_s <= median_s AND median_s <= max_s AND max_s < {MAX_SECONDS:.0f}",
+            name="confirmed_latency",
+        ),
+        CheckConstraint("speedup_low > 0 AND speedup > 0 AND speedup_high > 0", name="confirmed_speedup"),
+        CheckConstraint("baseline_median_s > 0", name="confirmed_baseline"),
     )
 
     run_id: Mapped[str] = mapped_column(primary_key=True)
     trial: Mapped[int] = mapped_column(primary_key=True)
     run_secs: Mapped[list[float]]
     min_s: Mapped[float]
+    median_s: Mapped[float]
     max_s: Mapped[float]
+    baseline_median_s: Mapped[float]
+    speedup: Mapped[float]
+    speedup_low: Mapped[float]
+    speedup_high: Mapped[float]
 
 
 class ConfirmationRow(Base):
@@ -215,13 +228,11 @@ class ConfirmationRow(Base):
 
 
 class ScheduleRow(Base):
-    """What a lookup serves: one per workload, target, device, policy and toolchain (tuning_db/publish.py)."""
+    """What a lookup serves: one per workload, target, device, policy and code versions (tuning_db/publish.py)."""
 
     __tablename__ = "schedule"
     __table_args__ = (
-        UniqueConstraint(
-            "workload_key", "target_key", "device_key", "policy", "toolchain_key", name="one_best_schedule"
-        ),
+        UniqueConstraint("workload_key", "target_key", "device_key", "policy", "code_key", name="one_best_schedule"),
         CheckConstraint(f"median_s > 0 AND median_s < {MAX_SECONDS:.0f}", name="schedule_latency"),
         CheckConstraint("speedup > 0 AND speedup_low > 0", name="schedule_speedup"),
         # Slower than untuned is never published.
@@ -232,7 +243,7 @@ class ScheduleRow(Base):
     workload_key: Mapped[str] = mapped_column(ForeignKey("workload.key"))
     target_key: Mapped[str] = mapped_column(ForeignKey("target.key"))
     device_key: Mapped[str] = mapped_column(ForeignKey("device.key"))
-    toolchain_key: Mapped[str] = mapped_column(ForeignKey("toolchain.key"))
+    code_key: Mapped[str]
     policy: Mapped[str]
     record_id: Mapped[str] = mapped_column(ForeignKey("trial.id"), unique=True)
     median_s: Mapped[float]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ from tuner.errors import NotFoundError
 from tuner.outcome import Failure, FailureKind, Latency, Outcome
 from tuner.records import Confirmation
 from tuner.workloads.workload import Workload
+from tuning_db.canonical import code_versions
 from tuning_db.models import (
     ConfirmationRow,
     ConfirmedTrialRow,
@@ -24,6 +26,7 @@ from tuning_db.models import (
     WorkloadRow,
     WorkloadSpecRow,
 )
+from tuning_db.publish import Standing
 from tuning_db.views import LookupAnswer, Published, RecordSummary, StoredDevice, StoredRecord
 
 _WORKLOAD_FIELDS = tuple(name for name in Workload.__dataclass_fields__)
@@ -35,7 +38,7 @@ class Question:
 
     target_key: str
     device_key: str
-    toolchain: dict[str, str]
+    code_key: str
     policy: str | None
 
 
@@ -48,24 +51,23 @@ class Filter:
 
 
 def lookup(session: Session, question: Question, *, workload_key: str | None, digest: str | None) -> LookupAnswer:
-    keys = [workload_key] if workload_key is not None else _keys_of_spec(session, digest or "", question.toolchain)
+    keys = [workload_key] if workload_key is not None else _keys_of_spec(session, digest or "", question.code_key)
     if not keys:
         return LookupAnswer(workload_key=None, tier="miss", record=None, reason=_never_tuned(session))
-    found = session.execute(
-        select(ScheduleRow, ToolchainRow.versions)
-        .join(ToolchainRow, ToolchainRow.key == ScheduleRow.toolchain_key)
+    published = session.scalars(
+        select(ScheduleRow)
         .where(ScheduleRow.workload_key.in_(keys))
         .order_by(ScheduleRow.published_at_s.desc(), ScheduleRow.id.desc())
     ).all()
     served = [
         schedule
-        for schedule, versions in found
+        for schedule in published
         if schedule.target_key == question.target_key
         and schedule.device_key == question.device_key
-        and _fits(versions, question.toolchain)
+        and schedule.code_key == question.code_key
     ]
     if not served:
-        reason = _miss_reason(session, keys, question, [(s, v) for s, v in found])
+        reason = _miss_reason(session, keys, question, published)
         return LookupAnswer(workload_key=keys[0], tier="miss", record=None, reason=reason)
     best = next((s for s in served if s.policy == question.policy), served[0])
     return LookupAnswer(
@@ -76,20 +78,15 @@ def lookup(session: Session, question: Question, *, workload_key: str | None, di
     )
 
 
-def _keys_of_spec(session: Session, digest: str, toolchain: dict[str, str]) -> list[str]:
-    """The workloads a spec stands for; under this toolchain if there is one, so an older catalogue's is not served."""
+def _keys_of_spec(session: Session, digest: str, code_key: str) -> list[str]:
+    """The workloads a spec stands for: under these code versions if it was tuned with them, else under all others."""
     rows = session.execute(
-        select(WorkloadSpecRow.workload_key, ToolchainRow.versions)
-        .join(ToolchainRow, ToolchainRow.key == WorkloadSpecRow.toolchain_key)
+        select(WorkloadSpecRow.workload_key, WorkloadSpecRow.code_key)
         .where(WorkloadSpecRow.digest == digest)
         .order_by(WorkloadSpecRow.seen_at_s.desc())
     ).all()
-    fitting = [key for key, versions in rows if _fits(versions, toolchain)]
-    return fitting[:1] or list(dict.fromkeys(key for key, _ in rows))
-
-
-def _fits(versions: dict[str, Any], wanted: dict[str, str]) -> bool:
-    return all(versions.get(name) == version for name, version in wanted.items())
+    fitting = [key for key, made_with in rows if made_with == code_key]
+    return fitting or list(dict.fromkeys(key for key, _ in rows))
 
 
 def _never_tuned(session: Session) -> str:
@@ -98,21 +95,20 @@ def _never_tuned(session: Session) -> str:
     return "this workload was never tuned into this database; run: tunesmith tune WORKLOAD"
 
 
-def _miss_reason(
-    session: Session, keys: list[str], question: Question, published: list[tuple[ScheduleRow, dict[str, Any]]]
-) -> str:
+def _miss_reason(session: Session, keys: list[str], question: Question, published: Sequence[ScheduleRow]) -> str:
     """Tells what there is and why it is not served, the nearest first."""
-    here = [(s, v) for s, v in published if s.target_key == question.target_key]
-    same_device = [(s, v) for s, v in here if s.device_key == question.device_key]
+    here = [s for s in published if s.target_key == question.target_key]
+    same_device = [s for s in here if s.device_key == question.device_key]
     if same_device:
-        versions = ", ".join(f"{name} {version}" for name, version in sorted(same_device[0][1].items()))
+        made_with = code_versions(get_record(session, same_device[0].record_id).toolchain)
+        versions = ", ".join(f"{name} {version}" for name, version in sorted(made_with.items()))
         return f"tuned with another toolchain only ({versions}); tune it again with this one"
     if here:
-        devices = session.scalars(select(DeviceRow).where(DeviceRow.key.in_({s.device_key for s, _ in here}))).all()
+        devices = session.scalars(select(DeviceRow).where(DeviceRow.key.in_({s.device_key for s in here}))).all()
         names = ", ".join(f"{d.info.get('model', 'unknown')} [{d.key}]" for d in devices[:3])
         return f"tuned on another device only ({names}), and latencies do not carry over; tune it here"
     if published:
-        wanted = {s.target_key for s, _ in published}
+        wanted = {s.target_key for s in published}
         targets = session.scalars(select(TargetRow).where(TargetRow.key.in_(wanted))).all()
         names = "; ".join(describe_target(t.canonical) for t in targets[:3])
         return f"tuned for another target only ({names}); tune it for this one"
@@ -155,6 +151,7 @@ def get_record(session: Session, id_or_prefix: str) -> StoredRecord:
 def _stored(session: Session, row: TrialRow) -> StoredRecord:
     run = session.get_one(RunRow, row.run_id)
     workload = session.get_one(WorkloadRow, run.workload_key)
+    confirmed = session.get(ConfirmedTrialRow, (run.id, row.trial))
     return StoredRecord(
         id=row.id,
         run_id=row.run_id,
@@ -177,6 +174,7 @@ def _stored(session: Session, row: TrialRow) -> StoredRecord:
         phase_s=row.phase_s,
         baseline_secs=tuple(run.baseline_secs),
         confirmation=_confirmation(session, run.id),
+        standing=None if confirmed is None else _standing(confirmed),
         measured_at_s=row.measured_at_s,
         published=_published(session, row.id),
     )
@@ -207,15 +205,11 @@ def _published(session: Session, record_id: str) -> Published | None:
     row = session.scalars(select(ScheduleRow).where(ScheduleRow.record_id == record_id)).one_or_none()
     if row is None:
         return None
-    return Published(
-        record_id=row.record_id,
-        median_s=row.median_s,
-        baseline_median_s=row.baseline_median_s,
-        speedup=row.speedup,
-        speedup_ci95=(row.speedup_low, row.speedup_high),
-        verdict=row.verdict,
-        published_at_s=row.published_at_s,
-    )
+    return Published(standing=_standing(row), verdict=row.verdict, published_at_s=row.published_at_s)
+
+
+def _standing(row: ScheduleRow | ConfirmedTrialRow) -> Standing:
+    return Standing(**{name: getattr(row, name) for name in Standing.__dataclass_fields__})
 
 
 def list_records(session: Session, wanted: Filter, limit: int) -> list[RecordSummary]:

@@ -7,6 +7,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import Any
 
 from sqlalchemy import or_, select, update
@@ -18,7 +19,7 @@ from tuner.errors import StorageError
 from tuner.outcome import Latency
 from tuner.records import Confirmation, RunContext, TrialRecord
 from tuning_db import queries
-from tuning_db.canonical import content_key, record_id, spec_digest
+from tuning_db.canonical import code_versions, content_key, record_id, spec_digest
 from tuning_db.engine import Database
 from tuning_db.models import (
     OK,
@@ -34,7 +35,7 @@ from tuning_db.models import (
     WorkloadRow,
     WorkloadSpecRow,
 )
-from tuning_db.publish import standing
+from tuning_db.publish import Standing, standing
 from tuning_db.views import LookupAnswer, RecordSummary, StoredDevice, StoredRecord
 
 
@@ -60,6 +61,7 @@ class Repository:
             "device_key": str(context.device["key"]),
             "toolchain_key": content_key(context.toolchain),
         }
+        code_key = content_key(code_versions(context.toolchain))
         described = workload.to_dict()
         described["args"] = list(described["args"])
         described["warnings"] = list(described["warnings"])
@@ -71,7 +73,12 @@ class Repository:
             _keep_first(
                 session,
                 ToolchainRow,
-                {"key": keys["toolchain_key"], "versions": context.toolchain, "created_at_s": now_s},
+                {
+                    "key": keys["toolchain_key"],
+                    "code_key": code_key,
+                    "versions": context.toolchain,
+                    "created_at_s": now_s,
+                },
             )
             seen: dict[str, Any] = {"info": context.device, "last_seen_at_s": now_s}
             session.execute(
@@ -82,8 +89,8 @@ class Repository:
             names: dict[str, Any] = {"workload_key": workload.key, "seen_at_s": now_s}
             session.execute(
                 insert(WorkloadSpecRow)
-                .values(digest=spec_digest(workload.spec), toolchain_key=keys["toolchain_key"], **names)
-                .on_conflict_do_update(index_elements=["digest", "toolchain_key"], set_=names)
+                .values(digest=spec_digest(workload.spec), code_key=code_key, **names)
+                .on_conflict_do_update(index_elements=["digest", "code_key"], set_=names)
             )
             session.add(
                 RunRow(
@@ -128,9 +135,16 @@ class Repository:
         with self._writing(f"confirm run {run_id!r}") as session:
             for trial, secs in sorted(confirmation.candidate_secs.items()):
                 samples = _samples(secs)
-                row = ConfirmedTrialRow(run_id=run_id, trial=trial, run_secs=samples)
-                row.min_s, row.max_s = min(samples), max(samples)
-                session.add(row)
+                session.add(
+                    ConfirmedTrialRow(
+                        run_id=run_id,
+                        trial=trial,
+                        run_secs=samples,
+                        min_s=min(samples),
+                        max_s=max(samples),
+                        **asdict(standing(samples, baseline)),
+                    )
+                )
             session.flush()
             session.add(
                 ConfirmationRow(
@@ -179,13 +193,16 @@ class Repository:
     ) -> LookupAnswer:
         """The published schedule of a workload, named by its key or by its spec's digest (`canonical.spec_digest`).
 
-        `toolchain` names the versions a record must have been made with; versions it leaves out are not compared.
+        Of `toolchain` the versions that decide what code is made must be the record's (`canonical.code_versions`).
         `policy` is preferred where several have a schedule; without it, or without one under it, the latest is served.
         Records of another target, device or toolchain are never served; the reason tells of them.
         """
         with self._database.read() as session:
             question = queries.Question(
-                target_key=content_key(dict(target)), device_key=device_key, toolchain=dict(toolchain), policy=policy
+                target_key=content_key(dict(target)),
+                device_key=device_key,
+                code_key=content_key(code_versions(toolchain)),
+                policy=policy,
             )
             return queries.lookup(session, question, workload_key=workload_key, digest=digest)
 
@@ -237,22 +254,21 @@ class Repository:
 def _publish(session: Session, winner: TrialRow, confirmation: Confirmation, now_s: float) -> None:
     """One conditional upsert: of two processes that publish at once, the better one stays."""
     run = session.get_one(RunRow, winner.run_id)
-    now = standing(confirmation.candidate_secs[winner.trial], confirmation.baseline_secs)
+    stands = session.get_one(ConfirmedTrialRow, (winner.run_id, winner.trial))
     what: dict[str, Any] = {
+        **{name: getattr(stands, name) for name in Standing.__dataclass_fields__},
         "record_id": winner.id,
-        "median_s": now.median_s,
-        "baseline_median_s": now.baseline_median_s,
-        "speedup": now.speedup,
-        "speedup_low": now.speedup_low,
-        "speedup_high": now.speedup_high,
         "verdict": confirmation.verdict,
         "published_at_s": now_s,
     }
-    place = {name: getattr(run, name) for name in ("workload_key", "target_key", "device_key", "toolchain_key")}
-    upsert = insert(ScheduleRow).values(**place, policy=run.policy, **what)
+    place = {
+        **{name: getattr(run, name) for name in ("workload_key", "target_key", "device_key", "policy")},
+        "code_key": session.get_one(ToolchainRow, run.toolchain_key).code_key,
+    }
+    upsert = insert(ScheduleRow).values(**place, **what)
     session.execute(
         upsert.on_conflict_do_update(
-            index_elements=[*place, "policy"],
+            index_elements=list(place),
             set_=what,
             where=or_(ScheduleRow.speedup_low < upsert.excluded.speedup_low, ScheduleRow.record_id == winner.id),
         )

@@ -20,7 +20,7 @@ N_TOP = 3
 """Stores kept whole: those with the largest estimated time."""
 
 _KEPT = np.array([i for i, name in enumerate(COLUMNS) if ".pos_" not in name])
-_N_ESTIMATES = 3
+_N_ESTIMATES = 5
 N_POOLED = N_TOP * (_KEPT.size + _N_ESTIMATES) + 2 * _KEPT.size + 2
 
 
@@ -45,7 +45,9 @@ def pool(features: Sequence[npt.NDArray[Any]], machine: MachineModel) -> tuple[n
     owner = np.repeat(np.arange(filled.size), counts[filled])
     stores = estimate_stores(rows, machine)
     log_total[filled] = np.log(np.maximum(np.add.reduceat(stores.total_s, starts), 1e-9))
-    estimates = np.log(np.maximum(np.stack([stores.compute_s, stores.memory_s, stores.total_s], axis=1), 1e-12))
+    nearest, last = stores.traffic_s[:, 0], stores.traffic_s[:, -1]
+    parts = [stores.arithmetic_s, stores.access_s, nearest, last, stores.total_s]
+    estimates = np.log(np.maximum(np.stack(parts, axis=1), 1e-12))
     shown = np.concatenate([rows[:, _KEPT], estimates], axis=1)
 
     order = np.lexsort((np.arange(owner.size), -stores.total_s, owner))

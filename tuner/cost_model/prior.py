@@ -21,14 +21,21 @@ _FLOAT_OP_COST = {
     "float_mul": 1.0,
     "float_cmp": 1.0,
     "float_div_mod": 8.0,
-    "float_math_func": 40.0,
-    "float_other_func": 40.0,
+    "float_math_func": 16.0,
+    "float_other_func": 16.0,
     "select_op": 1.0,
 }
-"""In units of one vectorisable flop. Math functions are scalar libm calls in TVM's LLVM code (never vectorised)."""
-_INT_OP_COST = {"int_mul": 0.25, "int_add_sub": 0.25, "int_cmp": 0.25, "int_div_mod": 2.0, "bool_op": 0.5}
-"""Mostly index arithmetic, which the compiler hoists out of inner loops."""
+"""In units of one flop. Math functions are scalar libm calls in TVM's LLVM code, never vectorised."""
 _SCALAR_CALLS = ("float_math_func", "float_other_func")
+_INT_OP_COST = {"int_mul": 1.0, "int_add_sub": 1.0, "int_cmp": 1.0, "int_div_mod": 8.0, "bool_op": 1.0}
+_INDEX_SHARE = 0.02
+"""Beside float work integer ops are index arithmetic, which is hoisted; alone (int8, bfloat16) they are the work."""
+_LINE_BYTES = 64.0
+_LOOP_OVERHEAD = 1.1
+_LATENCY_CHAINS = 8.0
+"""FMA latency of 4 cycles on 2 ports: with fewer independent accumulations than this the units idle."""
+_OUT_OF_ORDER_OPS = 128.0
+"""Vector operations a core looks ahead: a reduction shorter than this overlaps with the next one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +49,8 @@ class MachineModel:
     n_cores: int = 2
     peak_flop_per_s: float = 1e11
     memory_bytes_per_s: float = 2e10
-    cache_bytes: tuple[float, ...] = (32e3, 1e6)
-    cache_bytes_per_s: tuple[float, ...] = (4e11, 1.5e11)
+    cache_bytes: tuple[float, ...] = (32e3, 1e6, 8e6)
+    cache_bytes_per_s: tuple[float, ...] = (4e11, 1.5e11, 6e10)
     vector_bytes: int = 32
     n_vector_registers: int = 16
     parallel_launch_s: float = 5e-6
@@ -54,7 +61,7 @@ class MachineModel:
             raise ValueError(f"need n_cores >= 1, vector_bytes >= 4, n_vector_registers >= 1, got {self}")
         if not all(np.isfinite(r) and r > 0 for r in rates) or self.parallel_launch_s < 0:
             raise ValueError(f"rates and sizes must be finite and positive, got {self}")
-        if len(self.cache_bytes) != len(self.cache_bytes_per_s):
+        if not self.cache_bytes or len(self.cache_bytes) != len(self.cache_bytes_per_s):
             raise ValueError("cache_bytes and cache_bytes_per_s must have one entry per level")
 
     @classmethod
@@ -66,15 +73,18 @@ class MachineModel:
 
 @dataclass(frozen=True, slots=True)
 class StoreEstimate:
-    """Seconds by store, each float64 [n_stores]. `total_s` = max(compute_s, memory_s) + launch_s."""
+    """Seconds by store, float64 [n_stores] each; `traffic_s` is [n_stores, n_levels], the first level first."""
 
-    compute_s: FloatArray
-    memory_s: FloatArray
+    arithmetic_s: FloatArray
+    access_s: FloatArray
+    traffic_s: FloatArray
     launch_s: FloatArray
 
     @property
     def total_s(self) -> FloatArray:
-        return np.maximum(self.compute_s, self.memory_s) + self.launch_s
+        """The roofline: the slowest of arithmetic, load ports and each level's traffic; then the launch."""
+        busiest = np.maximum(np.maximum(self.arithmetic_s, self.access_s), self.traffic_s.max(axis=1))
+        return np.asarray(busiest + self.launch_s, dtype=np.float64)
 
 
 class _Columns:
@@ -82,7 +92,8 @@ class _Columns:
 
     def __init__(self, rows: FloatArray) -> None:
         self.rows = rows
-        self.plain = unlog(rows)
+        self.n = rows.shape[0]
+        self.plain = np.abs(unlog(rows))  # only a stride can be negative
 
     def __getitem__(self, name: str) -> FloatArray:
         return self.plain[:, column(name)]
@@ -97,15 +108,17 @@ def estimate_stores(features: npt.NDArray[Any], machine: MachineModel) -> StoreE
     rows = as_rows(features)
     if rows.shape[0] == 0:
         empty = np.zeros(0)
-        return StoreEstimate(empty, empty, empty)
+        return StoreEstimate(empty, empty, np.zeros((0, len(machine.cache_bytes))), empty)
     cols = _Columns(rows)
     cores_used = _cores_used(cols, machine)
     share = cores_used / machine.n_cores
-    launch_s = np.where(cols["parallel.num"] > 0, machine.parallel_launch_s, 0.0)
+    overhead = np.where(cols["auto_unroll_max_step"] + cols["unroll.num"] > 0, 1.0, _LOOP_OVERHEAD)
+    arithmetic_s, access_s = _compute_s(cols, machine)
     return StoreEstimate(
-        compute_s=_compute_s(cols, machine) / share,
-        memory_s=_memory_s(cols, machine, share),
-        launch_s=launch_s,
+        arithmetic_s=arithmetic_s * overhead / share,
+        access_s=access_s * overhead / share,
+        traffic_s=_traffic_s(cols, machine, share),
+        launch_s=np.where(cols["parallel.num"] > 0, machine.parallel_launch_s, 0.0),
     )
 
 
@@ -120,52 +133,74 @@ def _element_bytes(cols: _Columns) -> FloatArray:
     return np.clip(cols["buffer0.bytes"] / np.maximum(cols["outer_prod"], 1.0), 1.0, 8.0)
 
 
-def _lanes(cols: _Columns, machine: MachineModel) -> FloatArray:
-    return np.maximum(machine.vector_bytes / np.maximum(_element_bytes(cols), 1.0), 1.0)
+def _used_lanes(cols: _Columns, lanes: FloatArray) -> FloatArray:
+    """Elements per vector operation. A vector of 20 on 16 lanes needs two operations, so it uses 10.
+
+    Without a vectorised loop LLVM still vectorises part of the plain loops that accumulate nothing.
+    """
+    vectorised = cols["vectorize.num"] > 0
+    length = np.maximum(cols["vectorize.len"], 1.0)
+    plain = np.where(_accumulation(cols)[0] == np.inf, lanes / 2.0, 1.0)
+    return np.asarray(np.where(vectorised, length / np.ceil(length / lanes), plain), dtype=np.float64)
 
 
-def _compute_s(cols: _Columns, machine: MachineModel) -> FloatArray:
-    """Seconds with all cores busy: op counts over the peak, scaled by how much of the vector units is used."""
-    lanes = _lanes(cols, machine)
-    vector_len = np.where(cols["vectorize.num"] > 0, np.maximum(cols["vectorize.len"], 1.0), 1.0)
-    used_lanes = vector_len / np.ceil(vector_len / lanes)  # a vector of 20 needs two registers of 16
-    scalar_rate = machine.peak_flop_per_s / lanes  # flop/s of all cores without vectors
-    vector_ops = np.zeros(cols.rows.shape[0])
-    scalar_ops = np.zeros(cols.rows.shape[0])
-    for table in (_FLOAT_OP_COST, _INT_OP_COST):
-        for name, cost in table.items():
-            target = scalar_ops if name in _SCALAR_CALLS else vector_ops
-            target += cost * cols[name]
-    vector_ops = np.maximum(vector_ops, cols["outer_prod"])  # a plain copy still issues one move per element
-    in_flight = _accumulators_in_flight(cols) / np.maximum(used_lanes, 1.0)
-    chains = np.clip(in_flight / 8.0, 1.0 / 8.0, 1.0)  # FMA latency 4 cycles x 2 ports hides behind 8 chains
-    loop_overhead = np.where(cols["auto_unroll_max_step"] + cols["unroll.num"] > 0, 1.0, 1.15)
-    return np.asarray(
-        (vector_ops / (scalar_rate * used_lanes * chains) + scalar_ops / scalar_rate) * loop_overhead, dtype=np.float64
-    )
-
-
-def _accumulators_in_flight(cols: _Columns) -> FloatArray:
-    """Independent accumulations under the reduction loop; plenty (1e9) where nothing is accumulated."""
-    found = np.full(cols.rows.shape[0], 1e9)
+def _accumulation(cols: _Columns) -> tuple[FloatArray, FloatArray]:
+    """Independent accumulations under the innermost reduction loop, and its extent; (inf, 1) where there is none."""
+    in_flight, extent = np.full(cols.n, np.inf), np.ones(cols.n)
     for i in range(N_BUFFERS):
         accumulates = cols.flag(f"buffer{i}.is_read_write") & cols.flag(f"buffer{i}.reuse_loop")
-        found = np.where(accumulates, np.maximum(cols[f"buffer{i}.reuse_dis_iter"], 1.0), found)
-    return found
+        in_flight = np.where(accumulates, np.maximum(cols[f"buffer{i}.reuse_dis_iter"], 1.0), in_flight)
+        extent = np.where(accumulates, np.maximum(cols[f"buffer{i}.reuse_ct"], 1.0), extent)
+    return in_flight, extent
 
 
-def _memory_s(cols: _Columns, machine: MachineModel, share: FloatArray) -> FloatArray:
-    """The slowest level's traffic over its bandwidth."""
-    worst = _traffic_bytes(cols, _register_bytes(machine)) / (machine.cache_bytes_per_s[0] * share)
+def _compute_s(cols: _Columns, machine: MachineModel) -> tuple[FloatArray, FloatArray]:
+    """Seconds with all cores busy: of the arithmetic units, and of the load ports.
+
+    `peak_flop_per_s` is taken as two fused multiply-adds of full vectors per cycle, beside two vector loads.
+    """
+    lanes = np.maximum(machine.vector_bytes / _element_bytes(cols), 1.0)
+    used = _used_lanes(cols, lanes)
+    scalar_rate = machine.peak_flop_per_s / lanes  # flop/s of all cores without vectors
+    has_float = sum((cols[name] for name in _FLOAT_OP_COST if name != "select_op"), np.zeros(cols.n)) > 0
+    vector_ops = sum((cost * cols[n] for n, cost in _FLOAT_OP_COST.items() if n not in _SCALAR_CALLS), np.zeros(cols.n))
+    int_ops = sum((cost * cols[n] for n, cost in _INT_OP_COST.items()), np.zeros(cols.n))
+    vector_ops = vector_ops + np.where(has_float, _INDEX_SHARE, 1.0) * int_ops
+    scalar_ops = sum((_FLOAT_OP_COST[n] * cols[n] for n in _SCALAR_CALLS), np.zeros(cols.n))
+    in_flight, extent = _accumulation(cols)
+    chains = np.maximum(in_flight / used, _OUT_OF_ORDER_OPS / extent)
+    busy = np.clip(chains / _LATENCY_CHAINS, 1.0 / _LATENCY_CHAINS, 1.0)
+    arithmetic_s = vector_ops / (scalar_rate * used * busy) + scalar_ops / scalar_rate
+    access_s = _accesses(cols, used, machine) / (scalar_rate / 2.0)
+    return np.asarray(arithmetic_s, dtype=np.float64), np.asarray(access_s, dtype=np.float64)
+
+
+def _accesses(cols: _Columns, used_lanes: FloatArray, machine: MachineModel) -> FloatArray:
+    """Load and store instructions of one call. What stays in registers between two uses is loaded once.
+
+    Neighbouring elements come as one vector; with a stride each lane needs its own load.
+    """
+    total = np.zeros(cols.n)
+    elements = np.maximum(cols["outer_prod"], 1.0)
+    for i in range(N_BUFFERS):
+        here = cols[f"buffer{i}.bytes"] > 0
+        in_registers = cols[f"buffer{i}.reuse_dis_iter"] / used_lanes <= 0.75 * machine.n_vector_registers
+        kept = cols.flag(f"buffer{i}.reuse_loop") & in_registers
+        uses = np.where(kept, np.maximum(cols[f"buffer{i}.reuse_ct"], 1.0), 1.0)
+        width = np.where(cols[f"buffer{i}.stride"] == 1, used_lanes, 1.0)
+        load_and_store = np.where(cols.flag(f"buffer{i}.is_read_write"), 3.0, 1.0)
+        total += np.where(here, load_and_store * elements / (uses * width), 0.0)
+    return total
+
+
+def _traffic_s(cols: _Columns, machine: MachineModel, share: FloatArray) -> FloatArray:
+    """[n_stores, n_levels] seconds of each level's traffic. One core alone gets more than its share of the last one."""
     behind = (*machine.cache_bytes_per_s[1:], machine.memory_bytes_per_s)
-    for capacity, rate in zip(machine.cache_bytes, behind, strict=True):
-        level_share = share if rate is not machine.memory_bytes_per_s else np.sqrt(share)
-        worst = np.maximum(worst, _traffic_bytes(cols, capacity) / (rate * level_share))
-    return worst
-
-
-def _register_bytes(machine: MachineModel) -> float:
-    return float(machine.vector_bytes * machine.n_vector_registers)
+    by_level = []
+    for level, (capacity, rate) in enumerate(zip(machine.cache_bytes, behind, strict=True)):
+        reached = share if level + 1 < len(behind) else np.sqrt(share)
+        by_level.append(_traffic_bytes(cols, capacity) / (rate * reached))
+    return np.stack(by_level, axis=1)
 
 
 def _traffic_bytes(cols: _Columns, capacity: float) -> FloatArray:
@@ -173,19 +208,21 @@ def _traffic_bytes(cols: _Columns, capacity: float) -> FloatArray:
 
     The larger loops are judged by the intensity curve: the biggest loop nest whose footprint fits is loaded once each
     time it runs. Tiles too small for the curve are judged by each buffer's innermost reuse: if what lies between two
-    uses fits, a reuse costs nothing.
+    uses fits, a reuse costs nothing. Strided accesses count halfway (geometrically) between a line for each element and
+    perfect reuse of each line.
     """
-    by_buffer = np.zeros(cols.rows.shape[0])
-    unique = np.zeros(cols.rows.shape[0])
+    by_buffer = np.zeros(cols.n)
+    unique = np.zeros(cols.n)
     for i in range(N_BUFFERS):
-        moved = np.minimum(cols[f"buffer{i}.bytes"], 64.0 * cols[f"buffer{i}.lines"])
+        by_line, by_element = _LINE_BYTES * cols[f"buffer{i}.lines"], cols[f"buffer{i}.bytes"]
+        moved = np.where(by_line > by_element, np.sqrt(by_line * by_element), by_line)
         moved = np.maximum(moved, cols[f"buffer{i}.unique_bytes"])
         fits = cols.flag(f"buffer{i}.reuse_loop") & (cols[f"buffer{i}.reuse_dis_bytes"] <= capacity)
         reuse = np.where(fits, np.maximum(cols[f"buffer{i}.reuse_ct"], 1.0), 1.0)
         writes = np.where(cols.flag(f"buffer{i}.is_read_write"), 2.0, 1.0)
         by_buffer += writes * np.maximum(moved / reuse, cols[f"buffer{i}.unique_bytes"])
         unique += cols[f"buffer{i}.unique_bytes"]
-    flop = sum((cols[name] for name in _FLOAT_OP_COST if name != "select_op"), np.zeros(cols.rows.shape[0]))
+    flop = sum((cols[name] for name in _FLOAT_OP_COST if name != "select_op"), np.zeros(cols.n))
     intensity = np.maximum(cols.plain[:, GROUPS["intensity"]], 1e-9)  # flop per byte, by tenth of the work
     tenths = np.arange(1, intensity.shape[1] + 1) / intensity.shape[1]
     footprint = flop[:, None] * tenths / intensity

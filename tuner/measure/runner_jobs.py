@@ -23,9 +23,10 @@ from tuner.workloads.workload import Workload
 _VERY_SLOW_S = 0.5
 _BASELINE_BUDGET_S = 2.0
 _CANDIDATE_BUDGET_S = 3.0
-_CONFIRM_BUDGET_S = 20.0
+_CONFIRM_BUDGET_S = 4.0
 _WIDE_BUDGET_S = 5.0
 _LEAST_SAMPLES = 3
+_LEAST_ROUNDS = 7
 
 _session: list[Session] = []
 """The one thing a child remembers between its jobs; empty until `setup_job`."""
@@ -54,6 +55,7 @@ def setup_job(
         WorkloadError: the untuned module contradicts its numpy reference, or writes out of bounds.
     """
     what = Workload.from_dict(workload)
+    pin_threads(int(target["num-cores"]))
     input_sets = draw_input_sets(what, seed, n_input_sets)
     session = Session(what, Policy(**policy), input_sets)
     _session[:] = [session]
@@ -125,7 +127,7 @@ def measure_job(code: bytes, best_s: float | None) -> dict[str, Any] | Tainted:
 def confirm_job(baseline_object: bytes, objects: list[bytes], rounds: int) -> dict[str, Any] | Tainted:
     """Times the untuned module and the candidates side by side, each once a round, in an order that rotates.
 
-    Fewer rounds, but at least three, when they are slow. Each candidate is validated again afterwards.
+    Fewer rounds, but at least seven, when they are slow. Each candidate is validated again afterwards.
 
     Returns:
         "baseline_secs" and "candidate_secs" (a list per candidate), one sample per round; "failures", per candidate:
@@ -148,7 +150,7 @@ def confirm_job(baseline_object: bytes, objects: list[bytes], rounds: int) -> di
     timed = [session.timed(kernel, estimate_s) for kernel, estimate_s in zip(kernels, estimates_s, strict=True)]
     round_s = sum(2 * max(t.sample(), session.policy.min_sample_s) for t in timed)
     secs: list[list[float]] = [[] for _ in each]
-    for turn in range(affordable(rounds, round_s, _CONFIRM_BUDGET_S, _LEAST_SAMPLES)):
+    for turn in range(affordable(rounds, round_s, _CONFIRM_BUDGET_S, min(rounds, _LEAST_ROUNDS))):
         for k in each:
             i = (turn + k) % len(kernels)
             secs[i].append(timed[i].sample())

@@ -221,8 +221,6 @@ def _bandwidths(target: Any, n_threads: int, isa: frozenset[str]) -> tuple[list[
             rate = max(rate, passes * rounds * steps * step_bytes / best_s)
             noise = max(noise, spread)
         points.append([float(steps * step_bytes), rate])
-    for smaller, larger in zip(reversed(points[:-1]), reversed(points[1:]), strict=True):
-        smaller[1] = max(smaller[1], larger[1])
     return points, noise
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tuner.workloads.epilogue import cast_output
-from tuner.workloads.operator import FLOATS, Array, OpCall, Operator, Param, tensor
+from tuner.workloads.op_def import FLOATS, Array, OpCall, Operator, Param, tensor
 from tuner.workloads.workload import ArgSpec
 
 

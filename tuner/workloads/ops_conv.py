@@ -10,7 +10,7 @@ import numpy as np
 
 from tuner.errors import WorkloadError
 from tuner.workloads.epilogue import build_epilogue, epilogue_args, epilogue_flop, reference_epilogue
-from tuner.workloads.operator import PRODUCTS, Array, OpCall, Operator, Param, tensor
+from tuner.workloads.op_def import PRODUCTS, Array, OpCall, Operator, Param, tensor
 from tuner.workloads.windows import (
     BATCH,
     HEIGHT,

@@ -9,7 +9,7 @@ import numpy as np
 
 from tuner.errors import WorkloadError
 from tuner.workloads.epilogue import build_gelu, cast_output, gelu
-from tuner.workloads.operator import FLOATS, Array, OpCall, Operator, Param, n_elements, tensor
+from tuner.workloads.op_def import FLOATS, Array, OpCall, Operator, Param, n_elements, tensor
 from tuner.workloads.ops_norm import SHAPE
 from tuner.workloads.workload import ArgSpec
 

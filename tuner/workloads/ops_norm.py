@@ -10,7 +10,7 @@ import numpy as np
 
 from tuner.errors import WorkloadError
 from tuner.workloads.epilogue import cast_output
-from tuner.workloads.operator import FLOATS, Array, OpCall, Operator, Param, n_elements, tensor
+from tuner.workloads.op_def import FLOATS, Array, OpCall, Operator, Param, n_elements, tensor
 from tuner.workloads.spec_values import resolve_axes
 from tuner.workloads.workload import ArgSpec
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from tuner.errors import WorkloadError
 from tuner.workloads.epilogue import cast_output
-from tuner.workloads.operator import FLOATS, STORED, Array, OpCall, Operator, Param, tensor
+from tuner.workloads.op_def import FLOATS, STORED, Array, OpCall, Operator, Param, tensor
 from tuner.workloads.windows import (
     BATCH,
     HEIGHT,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tuner.workloads.epilogue import cast_output
-from tuner.workloads.operator import FLOATS, STORED, Array, OpCall, Operator, Param, Precision, n_elements, tensor
+from tuner.workloads.op_def import FLOATS, STORED, Array, OpCall, Operator, Param, Precision, n_elements, tensor
 from tuner.workloads.ops_norm import (
     SHAPE,
     complete_axes,

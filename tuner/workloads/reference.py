@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tuner.workloads.catalog import OPERATORS
-from tuner.workloads.operator import INT_RANGE, Array, OpCall
+from tuner.workloads.op_def import INT_RANGE, Array, OpCall
 from tuner.workloads.workload import Workload
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from tuner.errors import WorkloadError
 from tuner.workloads.catalog import OPERATORS
 from tuner.workloads.epilogue import check_epilogue
-from tuner.workloads.operator import REQUIRED, OpCall, Operator, n_elements
+from tuner.workloads.op_def import REQUIRED, OpCall, Operator, n_elements
 from tuner.workloads.spec_bounds import PREFIX, canonical_bounds, written_bounds
 from tuner.workloads.spec_values import MAX_SIZE, canonical_value, near, one_of, show, words, written
 

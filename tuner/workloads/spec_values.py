@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tuner.errors import WorkloadError
-from tuner.workloads.operator import Param
+from tuner.workloads.op_def import Param
 
 MAX_SIZE = 2**31
 MAX_RANK = 8

@@ -6,7 +6,7 @@ Nothing here, and nothing at the top of an ops_*.py file, imports TVM: listing o
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -158,6 +158,6 @@ def itemsize_bytes(dtype: str) -> int:
     return {"bool": 1, "bfloat16": 2}.get(dtype) or np.dtype(dtype).itemsize
 
 
-def bytes_moved(args: list[ArgSpec]) -> float:
+def bytes_moved(args: Sequence[ArgSpec]) -> float:
     """Each argument read or written once; an in-place one twice."""
     return float(sum(n_elements(a.shape) * itemsize_bytes(a.dtype) * (2 if a.role == "inout" else 1) for a in args))
