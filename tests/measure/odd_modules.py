@@ -109,6 +109,17 @@ def half_sum_overflows(wrong: bool) -> Any:
     return te.create_prim_func([a, c]), args, {"acc_dtype": "float16", "reduction_length": 512}
 
 
+def half_accumulator_overflows(wrong: bool) -> Any:
+    """The sum is more than float16 can hold, a thousandth of it is not: right are inf and what float64 gives."""
+    a = te.placeholder((16, 512), "float16", name="A")
+    k = te.reduce_axis((0, 512), "k")
+    thousand = te.const(1000, "float16")
+    s = te.compute((16,), lambda i: te.sum(a[i, k] * thousand, axis=k), name="s")
+    c = te.compute((16,), lambda i: te.const(7, "float16") if wrong else s[i] / thousand, name="C")
+    args = (arg("A", (16, 512), "in", "float16", low=0.5, high=1.5), arg("C", (16,), "out", "float16"))
+    return te.create_prim_func([a, c]), args, {"acc_dtype": "float16", "reduction_length": 512}
+
+
 def masked_row(wrong: bool) -> Any:
     """Row 3 is fully masked: 0/0. The wrong one computes 0 there."""
     x = te.placeholder((8, 16), "float32", name="X")

@@ -12,6 +12,7 @@ from tuner.workloads.workload import Workload
 
 TARGET = {"kind": "llvm", "num-cores": 2}
 POLICY = Policy(repeats=3, min_sample_s=0.0001)
+N_NOTES = {"half_sum_overflows": 1, "half_accumulator_overflows": 1, "masked_row": 1, "part_written": 2}
 LIMITS = Limits(extra_memory_bytes=1 << 29)
 
 
@@ -28,6 +29,7 @@ def builder(zygote):
         ("scalar", "float64", "output 'Out' at [0]"),
         ("strided", "float64", "argument 'Out' was written between its rows"),
         ("half_sum_overflows", "float64", "output 'C' at [0]"),
+        ("half_accumulator_overflows", "float64", "output 'C' at [0]: got 7"),
         ("masked_row", "float64", "output 'o' at [3, 0]: got 0, want nan"),
         ("int8_matmul", "float64", "output 'C' at [0, 0]"),
         ("half_bits", "untuned", "output 'C' at ["),
@@ -41,7 +43,9 @@ def test_right_passes_and_wrong_does_not(zygote, builder, name, oracle, why):
     with Runner(zygote, LIMITS) as runner:
         baseline = runner.setup(workload, TARGET, made["right"], seed=5, n_input_sets=3, policy=POLICY)
         assert baseline.oracle == oracle
-        n_notes = {"half_sum_overflows": 1, "masked_row": 1, "part_written": 2}.get(name, 0)
+        n_notes = {"half_sum_overflows": 1, "half_accumulator_overflows": 1, "masked_row": 1, "part_written": 2}.get(
+            name, 0
+        )
         assert len(baseline.warnings) == n_notes, baseline.warnings
         right = runner.measure(made["right"], None)
         assert isinstance(right.outcome, Latency), right

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -18,6 +19,8 @@ from tuner.workloads.workload import Workload
 _CODE_SIGNALS = frozenset({"SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGABRT", "SIGTRAP", "SIGSYS", "SIGXFSZ"})
 """Ends that a kernel brings upon its own process. Any other signal came from outside."""
 _CONFIRM_TIMEOUT_S = 60.0
+_COPIES = 12
+"""How many copies of its arguments in float64 a setup needs at most: input sets, references, what is compared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +67,6 @@ class Runner:
             zygote, jobs_per_worker=limits.jobs_per_worker, extra_memory_bytes=limits.extra_memory_bytes
         )
         self._baseline_object = b""
-        self._policy = Policy()
 
     def setup(
         self,
@@ -94,7 +96,8 @@ class Runner:
             "n_input_sets": n_input_sets,
             "policy": asdict(policy),
         }
-        self._baseline_object, self._policy = baseline_object, policy
+        self._baseline_object = baseline_object
+        self._worker.extra_memory_bytes = self._limits.extra_memory_bytes + _COPIES * _wide_bytes(workload)
         answer = self._first_setup(kwargs, workload)
         self._worker.remember("runner.setup", {**kwargs, "memo": answer["memo"]}, self._limits.setup_timeout_s)
         return Baseline(
@@ -113,7 +116,7 @@ class Runner:
         start = time.monotonic()
         try:
             answer = self._call("runner.measure", {"code": code, "best_s": best_s}, self._limits.run_timeout_s)
-        except WorkerError as error:
+        except (WorkerError, WorkloadError) as error:
             return Measured(outcome=_failure(error), run_s=time.monotonic() - start)
         return Measured(
             outcome=_outcome(answer),
@@ -206,13 +209,17 @@ class Runner:
         return outcome if isinstance(outcome, Failure) else None
 
 
+def _wide_bytes(workload: Workload) -> int:
+    return sum(8 * math.prod(spec.shape) for spec in workload.args)
+
+
 def _outcome(answer: dict[str, Any]) -> Outcome:
     if answer["verdict"] == "ok":
         return Latency(tuple(answer["run_secs"]), full=answer["full"])
     return Failure(FailureKind(answer["verdict"]), answer["detail"])
 
 
-def _failure(error: WorkerError) -> Failure:
+def _failure(error: WorkerError | WorkloadError) -> Failure:
     """Whose fault it was that a measuring job had no answer."""
     match error:
         case WorkerTimeout():
