@@ -17,12 +17,14 @@ from tuner.workloads.graph import Graph, Node, deep_recursion, links
 
 _IDENTITY = frozenset({"ir.Var", "ir.GlobalVar"})
 """Two of these with equal content are still different: they stay as they are."""
-_TREE_PREFIXES = ("tirx.", "s_tir.")
+_STATEMENT_PREFIXES = ("tirx.", "s_tir.")
 """Statements and iteration variables are never shared: TVM's schedules tell them apart by address."""
-_SHARED = frozenset({"tirx.BufferType", "tirx.BufferRegionType", "tirx.PrimFunc"})
+_TYPES = frozenset({"tirx.BufferType", "tirx.BufferRegionType"})
+_CONTAINERS = frozenset({"ffi.Array", "ffi.Map"})
+"""May hold statements, so two visits to one of them may give two."""
 _FIRST = ("name_hint", "params", "iter_vars", "loop_var", "var", "alloc_buffers", "match_buffers", "init", "seq")
 """Fields visited before the others, so that names are numbered in reading order."""
-MAX_NODES = 400_000
+MAX_NODES = 200_000
 
 
 def canonical_module(func: Any) -> tuple[IRModule, str, str]:
@@ -54,7 +56,7 @@ class _Canonicaliser:
         self.graph = graph
         self.out: list[Node] = []
         self.by_content: dict[str, int] = {}
-        self.by_identity: dict[int, int] = {}
+        self.moved: dict[int, int] = {}
         self.counts: dict[str, int] = {}
 
     def run(self) -> dict[str, Any]:
@@ -62,19 +64,19 @@ class _Canonicaliser:
 
     def _visit(self, index: int) -> int:
         """The new index of an old node."""
-        if index in self.by_identity:
-            return self.by_identity[index]
+        if index in self.moved:
+            return self.moved[index]
         node = self.graph.nodes[index]
         kind = node["type"]
         written: Node = {"type": kind}
         if "data" in node:
             written["data"] = self._data(node)
-        if kind in _IDENTITY:
-            self.by_identity[index] = self._append(written)
-            return self.by_identity[index]
-        if kind.startswith(_TREE_PREFIXES) and kind not in _SHARED:
+        if kind.startswith(_STATEMENT_PREFIXES) and kind not in _TYPES:
             return self._append(written)
-        return self._append_once(written)
+        new = self._append(written) if kind in _IDENTITY else self._append_once(written)
+        if kind not in _CONTAINERS:
+            self.moved[index] = new
+        return new
 
     def _append(self, node: Node) -> int:
         if len(self.out) > MAX_NODES:

@@ -75,8 +75,8 @@ def check_nodes(graph: Graph, root: int) -> None:
         for name, expected in schema(node["type"]).items():
             value = node["data"][name]
             if expected["type"] not in RAW and not _fits(graph, value, expected):
-                found = graph.kind(value)
-                raise _damaged(index, node, f"field {name} wants {expected['type']}, got {found}")
+                wanted = " of ".join([expected["type"], *(arg["type"] for arg in expected.get("args", ())[-1:])])
+                raise _damaged(index, node, f"field {name} wants {wanted}, got something else ({graph.kind(value)})")
 
 
 def _check_node(index: int, node: Any) -> None:

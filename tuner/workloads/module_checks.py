@@ -99,19 +99,20 @@ def check_contents(graph: Graph, func: int) -> list[str]:
     Raises:
         WorkloadError: names the construct and what to do instead.
     """
-    kinds: set[str] = set()
     scheduled = False
-    for index in graph.reachable(func):
+    reachable = graph.reachable(func)
+    for index in reachable:
         kind = graph.kind(index)
-        kinds.add(kind)
         if kind in _REFUSED:
             raise WorkloadError(f"module: has {_REFUSED[kind]}")
+        if kind == "ir.Call":
+            _check_call(graph, index)
+    for index in reachable:
+        kind = graph.kind(index)
         if kind not in _STATEMENTS and not _VALUES.fullmatch(kind):
             raise WorkloadError(f"module: has a {show(kind)} node, which is not supported in a function to be tuned")
         if kind == "ir.PrimType":
             _check_dtype(str(graph.get(index, "dtype")))
-        elif kind == "ir.Call":
-            _check_call(graph, index)
         elif kind == "tirx.For":
             scheduled |= graph.get(index, "kind") != _SERIAL
             if graph.get(index, "kind") == _THREAD_BINDING:
@@ -144,23 +145,24 @@ def _check_blocks(graph: Graph, func: int) -> None:
     body = graph.get(func, "body")
     if graph.kind(body) != "s_tir.SBlockRealize" or graph.items(graph.get(graph.get(body, "block"), "iter_vars")):
         raise WorkloadError(f"module: the function's body is no root block, so it can't be scheduled; {advice}")
-    blocks = sum(graph.kind(index) == "s_tir.SBlock" for index in graph.reachable(func))
+    blocks = 0
+    for index in graph.reachable(func):
+        kind = graph.kind(index)
+        blocks += kind == "s_tir.SBlock"
+        if kind in ("ir.TensorLoad", "tirx.BufferStore"):
+            _check_rank(graph, index, graph.get(index, "source" if kind == "ir.TensorLoad" else "buffer"))
+        elif kind == "s_tir.SBlockRealize":
+            n_vars = len(graph.items(graph.get(graph.get(index, "block"), "iter_vars")))
+            if n_vars != len(graph.items(graph.get(index, "iter_values"))):
+                raise WorkloadError(f"module: gives a block with {n_vars} variables another number of values")
     if blocks < 2:
         raise WorkloadError(f"module: the function has no block that could be scheduled; {advice}")
-    ranks = {_rank(graph, index) for index in graph.reachable(func)} - {None}
-    if False in ranks:
+
+
+def _check_rank(graph: Graph, access: int, buffer: int) -> None:
+    n_indices = len(graph.items(graph.get(access, "indices")))
+    if not graph.is_buffer(buffer) or len(graph.shape(buffer)) != n_indices:
         raise WorkloadError("module: indexes a buffer with another number of indices than it has dimensions")
-
-
-def _rank(graph: Graph, index: int) -> bool | None:
-    """Whether an access has as many indices as its buffer has dimensions; None for other nodes."""
-    kind = graph.kind(index)
-    if kind not in ("ir.TensorLoad", "tirx.BufferStore"):
-        return None
-    buffer = graph.get(index, "source" if kind == "ir.TensorLoad" else "buffer")
-    if not graph.is_buffer(buffer):
-        return False
-    return len(graph.shape(buffer)) == len(graph.items(graph.get(index, "indices")))
 
 
 def variables(graph: Graph, expressions: Iterable[int]) -> list[int]:

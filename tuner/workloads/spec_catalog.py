@@ -12,7 +12,7 @@ from tuner.workloads.op_def import REQUIRED, OpCall, Operator, n_elements
 from tuner.workloads.spec_bounds import PREFIX, canonical_bounds, written_bounds
 from tuner.workloads.spec_values import MAX_SIZE, canonical_value, near, one_of, show, words, written
 
-MAX_FLOP = 1e15
+MAX_FLOP = 1e14
 _OPTIONS = ("dtype", "acc_dtype", "out_dtype", "layout", "epilogue")
 
 
