@@ -127,6 +127,27 @@ def test_written_in_part_or_read_before_means_inout() -> None:
     np.testing.assert_allclose(out, np.cumsum([o[0], *x]), rtol=1e-4, atol=1e-5)
 
 
+def test_only_a_proven_output_is_an_output() -> None:
+    assert roles(resolved(modules.mirrored())) == {"x": "in", "t": "inout", "o": "out"}
+    found = roles(resolved(modules.lower_half()))
+    assert found == {
+        "x": "in", "low": "inout", "diagonal": "inout", "top": "inout", "folded": "inout", "all_of_it": "out"
+    }  # fmt: skip
+
+
+def test_an_argument_with_a_variable_offset_starts_at_zero() -> None:
+    (x, _), (out,) = run(resolved(modules.offset_argument()))
+    np.testing.assert_array_equal(out, x * 2)
+
+
+def test_starting_values_cost_nothing_and_scaled_indices_round_inwards() -> None:
+    workload = resolved(modules.weighted_starts())
+    assert (workload.flop, workload.reduction_length) == (5 * 4, 4)
+    assert roles(workload)["o"] == "out"
+    assert (workload.args[1].low, workload.args[1].high) == (1, 8)  # 0 <= 3 * at - 2 <= 19
+    run(workload)
+
+
 def test_an_output_that_feeds_another_is_still_an_output() -> None:
     workload = resolved(modules.two_stages())
     assert list(roles(workload).values()) == ["in", "out", "out"]
