@@ -24,10 +24,15 @@ DbOption = Annotated[
 ]
 
 
+def database_url(db: str | None) -> str:
+    """The database the user means: --db, else the environment's, else the user's own."""
+    return Settings.from_environment().db_url if db is None else db
+
+
 def open_repository(db: str | None) -> Repository:
-    """The database the user means: --db, else the environment, else the user's own. Made if it isn't there.
+    """Opens the database that `database_url` names; makes it if it isn't there.
 
     Raises:
         StorageError: it can't be opened.
     """
-    return Repository(open_database(Settings.from_environment().db_url if db is None else db))
+    return Repository(open_database(database_url(db)))

@@ -12,6 +12,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+_UNLIMITED = 4000
 _TIME_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
 
@@ -72,11 +73,14 @@ def facts_table(title: str, facts: Sequence[tuple[str, str]]) -> Table:
 
 def print_out(*renderables: Any) -> None:
     """To stdout: plain text where it is no terminal, and then as wide as it needs to be."""
-    console = Console(highlight=False, markup=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, markup=False, width=400, no_color=True)
-    for renderable in renderables:
-        console.print(renderable)
+    if sys.stdout.isatty():
+        console = Console(highlight=False, markup=False)
+        console.print(*renderables, sep="\n")
+        return
+    console = Console(highlight=False, markup=False, no_color=True, width=_UNLIMITED)
+    with console.capture() as captured:
+        console.print(*renderables, sep="\n")
+    print("\n".join(line.rstrip() for line in captured.get().splitlines()))
 
 
 def print_code(text: str, lexer: str) -> None:

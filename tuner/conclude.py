@@ -15,13 +15,9 @@ INTERRUPTED_ROUNDS = 5  # whoever pressed Ctrl-C does not want to wait
 
 
 def confirm_and_conclude(session: TaskSession, state: RunState, recorder: Recorder) -> TuneResult:
-    """Confirms, publishes and reports. Without a validated candidate, `best` is None and the notes say why."""
-    best = None
-    if state.contenders:
-        with state.phase("confirm"):
-            best = _confirm(session, state, recorder)
-    else:
-        state.note(f"no candidate of {state.trials} was built, proven right and timed; the untuned module stands")
+    """Confirms, publishes and reports. The untuned module itself contends, so a run ends with something proven."""
+    with state.phase("confirm"):
+        best = _confirm(session, state, recorder)
     result = _result(session, state, best)
     recorder.close_run(session.run_id, result.to_json())
     state.tell("done")
@@ -60,6 +56,8 @@ def _confirm(session: TaskSession, state: RunState, recorder: Recorder) -> Best 
         state.note("no candidate stood its confirmation; the untuned module stands")
         return None
     trial = by_trial[winner].trial
+    if trial.artifact_sha256 == session.untuned.sha256:
+        state.note(f"none of {state.trials} schedules beats the untuned module, which stands, labelled `default`")
     latency = median_with_ci(standing[winner])
     bound_s, bound = session.bound()
     return Best(
@@ -80,7 +78,8 @@ def _confirm(session: TaskSession, state: RunState, recorder: Recorder) -> Best 
 
 
 def _result(session: TaskSession, state: RunState, best: Best | None) -> TuneResult:
-    baseline = median_with_ci(session.baseline_secs) if session.baseline_secs else None
+    tuned = session.workload.nothing_to_tune is None
+    baseline = median_with_ci(session.baseline.run_secs) if tuned else None
     return TuneResult(
         workload=_described(session),
         target=session.target.attrs,

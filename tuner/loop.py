@@ -42,11 +42,18 @@ def tune_task(
         if session.workload.nothing_to_tune is not None:
             return nothing_to_tune(session, state)
         recorder.open_run(session.run_context())
+        record_untuned(session, state, recorder)
         explore(session, state, recorder)
-        if not state.has_latency and not session.is_default and not stop.is_set():
-            session.fall_back_to_default(f"none of {state.trials} candidates gave a validated latency")
+        if not state.has_tuned and not session.is_default and not stop.is_set():
+            session.fall_back_to_default(f"none of {state.trials - 1} candidates gave a validated latency")
             explore(session, state, recorder)
         return confirm_and_conclude(session, state, recorder)
+
+
+def record_untuned(session: TaskSession, state: RunState, recorder: Recorder) -> None:
+    """The untuned module is the first trial, with the samples it has already: no winner is slower than it."""
+    trial = session.untuned_trial()
+    state.add_untuned(trial, recorder.record(session.run_id, trial), session.untuned.code)
 
 
 def explore(session: TaskSession, state: RunState, recorder: Recorder) -> None:

@@ -54,8 +54,9 @@ class RunState:
         return self.contenders[0].median_s if self.contenders else None
 
     @property
-    def has_latency(self) -> bool:
-        return self.ok > 0
+    def has_tuned(self) -> bool:
+        """Whether any candidate besides the untuned module has a latency."""
+        return self.ok > 1
 
     @property
     def elapsed_s(self) -> float:
@@ -65,7 +66,7 @@ class RunState:
         """How many candidates to propose next; 0 ends the exploring."""
         if self.must_stop():
             return 0
-        batch = self.config.batch_size if self.trials else min(FIRST_BATCH, self.config.batch_size)
+        batch = self.config.batch_size if self.trials > 1 else min(FIRST_BATCH, self.config.batch_size)
         return max(0, min(batch, self._budget - self.trials))
 
     def must_stop(self) -> bool:
@@ -77,7 +78,7 @@ class RunState:
             self.stopped = "interrupted"
             return True
         seconds = self.config.seconds
-        if self.trials and seconds is not None and self.elapsed_s > seconds * (1 - CONFIRM_RESERVE):
+        if self.trials > 1 and seconds is not None and self.elapsed_s > seconds * (1 - CONFIRM_RESERVE):
             self.stopped = "seconds"
             return True
         return False
@@ -98,11 +99,21 @@ class RunState:
         """The outcome of an equal artifact that was measured before."""
         return None if artifact_sha256 is None else self._outcome_of_artifact.get(artifact_sha256)
 
+    def add_untuned(self, trial: TrialRecord, record_id: str, code: bytes) -> None:
+        """Counts the untuned module, whose time was spent in setup."""
+        self._count(trial, record_id, code)
+
     def add(self, trial: TrialRecord, record_id: str, code: bytes) -> None:
-        """Counts one finished, stored trial."""
-        self.trials += 1
+        """Counts one finished, stored trial of a candidate."""
         if self.first_trial_s is None:
             self.first_trial_s = self.elapsed_s
+        self._count(trial, record_id, code)
+        self.seconds["validate"] += trial.phase_s.get("validate", 0.0)
+        self.seconds["run"] += trial.phase_s.get("run", 0.0)
+        self.tell("measure")
+
+    def _count(self, trial: TrialRecord, record_id: str, code: bytes) -> None:
+        self.trials += 1
         if isinstance(trial.outcome, Failure):
             self.failed[trial.outcome.kind.value] += 1
         else:
@@ -110,9 +121,6 @@ class RunState:
             self._contend(Contender(record_id, trial, code, trial.outcome.median_s), trial.outcome)
         if trial.artifact_sha256 is not None and not _is_retryable(trial.outcome):
             self._outcome_of_artifact[trial.artifact_sha256] = trial.outcome
-        self.seconds["validate"] += trial.phase_s.get("validate", 0.0)
-        self.seconds["run"] += trial.phase_s.get("run", 0.0)
-        self.tell("measure")
 
     def _contend(self, contender: Contender, latency: Latency) -> None:
         if latency.full:

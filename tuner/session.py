@@ -19,11 +19,12 @@ import platformdirs
 
 from tuner.config import TuneConfig
 from tuner.cost_model import CostModel, MachineModel, Model
-from tuner.errors import WorkerError
+from tuner.errors import WorkloadError
 from tuner.measure.pool import WorkerPool
-from tuner.measure.runner import Measured, Runner
+from tuner.measure.runner import Baseline, Measured, Runner
 from tuner.measure.zygote import Zygote
-from tuner.records import RunContext
+from tuner.outcome import Latency
+from tuner.records import RunContext, TrialRecord
 from tuner.run_state import RunState
 from tuner.search.builder import Builder, Built
 from tuner.search.candidates import spaces_from_wire
@@ -52,12 +53,12 @@ class TaskSession:
     runner: Runner
     state: RunState
     roofline: Roofline
-    baseline_secs: tuple[float, ...] = ()
-    untuned_build_s: float = 0.0
     level: str = "rules"
     toolchain: dict[str, str] = field(default_factory=toolchain_versions)
     started_at: float = field(default_factory=time.time)
 
+    untuned: Built = field(init=False)
+    baseline: Baseline = field(init=False)
     search: EvolutionarySearch = field(init=False)
     builder: Builder = field(init=False)
     model: Model = field(init=False)
@@ -77,7 +78,7 @@ class TaskSession:
             policy=self.config.policy.name,
             n_threads=self.target.n_cores,
             seed=self.config.seed,
-            baseline_secs=self.baseline_secs,
+            baseline_secs=self.baseline.run_secs,
             started_at=self.started_at,
         )
 
@@ -116,29 +117,41 @@ class TaskSession:
             f"(asked for {self.config.trials} trials)"
         )
 
-    def build_untuned(self) -> bytes:
-        """Object code of the untuned module. Raises WorkerError when even that doesn't build."""
-        call = {"task": self._task("rules"), "candidate": None}
-        built = _first(self.pool, "space.build", call, self.config.limits.setup_timeout_s)
-        if "object" not in built:
-            raise WorkerError(f"the untuned module of {self.workload.label} doesn't build: {built.get('failed')}")
-        self.untuned_build_s = built["seconds"]
-        return bytes(built["object"])
+    def build_untuned(self) -> None:
+        """Raises WorkloadError when not even the untuned module builds."""
+        built = Builder(self.pool, self._task("rules"), self.config.limits.setup_timeout_s)([None])[0]
+        if built.failure is not None:
+            raise WorkloadError(f"{self.workload.label}: the untuned module doesn't build: {built.failure.detail}")
+        self.untuned = built
 
-    def measure_baseline(self, untuned: bytes) -> None:
-        """Proves the untuned module right against the reference, times it, and measures the device's peaks once."""
-        baseline = self.runner.setup(
+    def measure_baseline(self) -> None:
+        """Proves the untuned module right against the reference and times it."""
+        self.baseline = self.runner.setup(
             self.workload,
             self.target.attrs,
-            untuned,
+            self.untuned.code,
             seed=self.config.seed,
             n_input_sets=self.config.n_input_sets,
             policy=self.config.policy,
         )
-        self.baseline_secs = baseline.run_secs
-        self.state.baseline_s = float(np.median(self.baseline_secs))
-        for warning in (*self.workload.warnings, *baseline.warnings):
+        self.state.baseline_s = float(np.median(self.baseline.run_secs))
+        for warning in (*self.workload.warnings, *self.baseline.warnings):
             self.state.note(warning)
+
+    def untuned_trial(self) -> TrialRecord:
+        """The untuned module as a trial: the samples are the baseline's."""
+        return TrialRecord(
+            trial=self.state.trials,
+            trace_json=self.untuned.trace_json,
+            outcome=Latency(self.baseline.run_secs),
+            artifact_sha256=self.untuned.sha256,
+            predicted=None,
+            max_abs_error=self.baseline.max_abs_error,
+            max_rel_error=None,
+            certificate="default",
+            phase_s={"build": self.untuned.seconds, "validate": 0.0, "run": 0.0},
+            measured_at=time.time(),
+        )
 
     def bound(self) -> tuple[float, str]:
         """The least seconds one call can take on this device, and what sets them: "compute" or "memory"."""
@@ -148,7 +161,7 @@ class TaskSession:
 
     def _build_timeout_s(self) -> float:
         """Relative to what the untuned module took, so that a slow machine is not taken for a bad candidate."""
-        return min(self.config.limits.build_timeout_s, max(MIN_BUILD_TIMEOUT_S, 40 * self.untuned_build_s))
+        return min(self.config.limits.build_timeout_s, max(MIN_BUILD_TIMEOUT_S, 40 * self.untuned.seconds))
 
     def _task(self, level: str) -> dict[str, Any]:
         return {
@@ -209,7 +222,8 @@ def _open(
         state=state,
     )
     if session.workload.nothing_to_tune is None:
-        session.measure_baseline(session.build_untuned())
+        session.build_untuned()
+        session.measure_baseline()
         state.roofline_s = session.bound()[0]
         session.open_space("rules")
     return session

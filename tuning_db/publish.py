@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A confirmed candidate against the baseline of its own rounds. Seconds per call; `speedup` is baseline by candidate,
-    its bounds are those of the 95 % interval (tuner/measure/stats.py).
+    """A confirmed candidate against the baseline of its own rounds: seconds per call, and baseline / candidate;
+    the bounds are those of the 95 % interval (tuner/measure/stats.py).
     """
 
     median_s: float

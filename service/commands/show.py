@@ -76,12 +76,13 @@ def _texts(record: StoredRecord, ir: Ir | None, source: bool) -> dict[str, str]:
 
 
 def _show_arguments(record: StoredRecord, what: str) -> dict[str, Any]:
-    return {
+    task = {
+        "key": record.workload.key,
         "module_json": record.workload.module_json,
-        "trace_json": record.trace_json,
         "target": record.target,
-        "what": what,
+        "level": "rules",
     }
+    return {"task": task, "trace_json": record.trace_json, "what": what}
 
 
 def _doing(record: StoredRecord) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -13,6 +14,7 @@ from service.interrupt import Interrupt, interruptible
 from service.options import DbOption, JsonOption, TargetOption, WorkloadsArgument, open_repository
 from service.render import print_json, print_out, speedup_text
 from service.result_view import result_table
+from service.settings import Settings
 from service.watch import Watcher, best_so_far, new_watcher
 from tuner.config import TuneConfig
 from tuner.errors import StorageError, TunesmithError
@@ -64,11 +66,11 @@ def tune(
     order = Order(
         requests=tuple(parse_workload(w) for w in workload),
         target=parse_target(target),
-        config=TuneConfig(trials=trials, seconds=seconds, seed=seed),
+        config=TuneConfig(trials=trials, seconds=seconds, seed=seed, cache_dir=Settings.from_environment().cache_dir),
     )
     order.target.require_measurable_here()
     console = Console(stderr=True, highlight=False)
-    with interruptible(lambda line: console.print(line, style="yellow")) as interrupt:
+    with interruptible(lambda line: console.print(line, style="yellow", soft_wrap=True)) as interrupt:
         session = Session(
             order=order,
             repository=open_repository(db),
@@ -96,7 +98,7 @@ def _tune_each(session: Session) -> None:
     order, n = session.order, len(session.order.requests)
     for number, request in enumerate(order.requests, start=1):
         if session.interrupt.stop.is_set():
-            print_error(f"{n - number + 1} of {n} workloads were not started")
+            _leave_out(session, order.requests[number - 1 :], "interrupted before it was started")
             return
         heading = request.label if n == 1 else f"[{number}/{n}] {request.label}"
         try:
@@ -111,9 +113,10 @@ def _tune_each(session: Session) -> None:
                 )
         except TunesmithError as error:
             session.n_failed += 1
-            session.results.append(_error_json(request, order, error))
+            session.results.append(_error_json(request, order, type(error).__name__, str(error)))
             print_error(str(error) if n == 1 else f"{request.label}: {error}")
             if isinstance(error, StorageError):
+                _leave_out(session, order.requests[number:], "not started: the database can't be used")
                 return
         else:
             session.results.append(result.to_json())
@@ -145,11 +148,24 @@ def _published_text(result: TuneResult, repository: Repository) -> str | None:
     return f"no: record {answer.record.id} stays, {speedup} over untuned in its own session"
 
 
-def _error_json(request: WorkloadRequest, order: Order, error: TunesmithError) -> dict[str, Any]:
-    """In the list's place of a workload that gave no result."""
+def _leave_out(session: Session, requests: Sequence[WorkloadRequest], why: str) -> None:
+    for request in requests:
+        session.results.append(_error_json(request, session.order, "NotStarted", why))
+    if requests:
+        print_error(f"{len(requests)} of {len(session.order.requests)} workloads were not started")
+
+
+def _error_json(request: WorkloadRequest, order: Order, code: str, message: str) -> dict[str, Any]:
+    """In the list's place of a workload that gave no result; what a result has, it has too."""
     return {
         "workload": {"key": None, "label": request.label, **request.spec},
         "target": order.target.attrs,
+        "device": None,
+        "policy": order.config.policy.name,
+        "seed": order.config.seed,
         "best": None,
-        "error": {"code": type(error).__name__, "message": str(error)},
+        "baseline": None,
+        "trials": {"total": 0, "ok": 0, "failed": {}},
+        "seconds": {},
+        "error": {"code": code, "message": message},
     }

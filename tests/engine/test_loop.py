@@ -70,6 +70,14 @@ def test_the_result_has_the_keys_that_the_contract_names(run):
     assert {"key", "op", "params"} <= data["workload"].keys()
 
 
+@pytest.mark.parametrize("line", ["softmax:shape=4x8", "elementwise:shape=256,chain=add", "sum:shape=64"])
+def test_a_tiny_kernel_is_never_served_slower_than_untuned(run, line):
+    result, recorder, _ = run(line, trials=24)
+    assert recorder.trials[0].certificate == "default"
+    assert result.best is not None
+    assert result.best.verdict != "slower"
+
+
 def test_equal_artifacts_are_timed_once(run):
     _, recorder, _ = run("softmax:shape=6x8", trials=40)
     shas = [t.artifact_sha256 for t in recorder.trials if t.artifact_sha256]
@@ -157,6 +165,7 @@ def test_what_no_rule_can_schedule_gets_a_validated_default(run, tmp_path, make)
     assert result.best is not None
     assert result.best.schedule == "default"
     assert {t.certificate for t in recorder.trials} == {"default"}
+    assert any("untuned module" in note for note in observer.notes) == (result.best.trial == 0)
     assert any("default" in note for note in observer.notes)
 
 

@@ -166,6 +166,25 @@ def test_workloads_lists_every_operator_with_a_line_that_works(db: Path) -> None
         assert parameter["name"] in detail
 
 
+def test_doctor_finds_a_machine_fit_and_a_database_broken(db: Path) -> None:
+    store_run(db)
+    fit = tunesmith("doctor", "--json", db=db)
+    checks = {c["name"]: c for c in fit.json["checks"]}
+    assert fit.code == (0 if fit.json["ok"] else 1)
+    assert fit.json["ok"] == all(c["ok"] for c in checks.values() if c["hard"])
+    assert checks["database"]["ok"]
+    assert "4 records" in checks["database"]["detail"]
+    assert checks["tvm"]["ok"]
+    with db.open("r+b") as file:
+        file.seek(8192)
+        file.write(b"\xff" * (db.stat().st_size - 8192))
+    broken = tunesmith("doctor", db=db)
+    assert (broken.code, broken.err) == (1, "")
+    (line,) = [line for line in broken.out.splitlines() if line.startswith("FAIL")]
+    assert "database" in line
+    assert "recover" in line or "--db" in line
+
+
 def test_version_names_the_toolchain() -> None:
     assert tunesmith("version", "--json").json == toolchain_versions()
     assert toolchain_versions()["tvm"] in tunesmith("version").out

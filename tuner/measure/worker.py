@@ -47,7 +47,7 @@ class IsolatedWorker:
     ) -> None:
         self._zygote = zygote
         self._jobs_per_worker = jobs_per_worker
-        self._extra_memory_bytes = extra_memory_bytes
+        self.extra_memory_bytes = extra_memory_bytes
         self._setup = [SetupStep(*step) for step in setup]
         self._child: Child | None = None
         self._jobs_done = 0
@@ -132,7 +132,7 @@ class IsolatedWorker:
     def _exchange(self, child: Child, step: SetupStep) -> Any:
         self._log.clear()
         deadline = time.monotonic() + step.timeout_s
-        request = {"job": step.job, "kwargs": step.kwargs, "extra_memory_bytes": self._extra_memory_bytes}
+        request = {"job": step.job, "kwargs": step.kwargs, "extra_memory_bytes": self.extra_memory_bytes}
         try:
             child.channel.send(request, deadline)
             self._await(child, deadline)

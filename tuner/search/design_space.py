@@ -16,6 +16,7 @@ from tuner.tvm_api import IRModule, Schedule, Trace, ms, tvm
 SPACE_SEED = 1  # spaces must be the same, in the same order, in every worker of a run
 PARALLEL_JOBS_PER_CORE = (1, 4, 16, 64)
 VECTORIZE_EXTENTS = (64, 32, 16)
+NO_ANNOTATION = 0  # the instruction is left out: a tiny kernel loses more to starting threads than it gains
 
 
 class IllegalCandidate(Exception):
@@ -24,7 +25,10 @@ class IllegalCandidate(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _OpenKnob:
-    """A knob and the instruction it belongs to. `values` is set for annotations, whose value is rewritten."""
+    """A knob and the instruction it belongs to. `values` is set for annotations, whose value is rewritten.
+
+    The value NO_ANNOTATION drops the annotation.
+    """
 
     index: int
     kind: str
@@ -130,7 +134,7 @@ def _open_knobs(trace: Trace, cores: int) -> list[_OpenKnob]:
         elif name == "SampleComputeLocation":
             knobs.append(_OpenKnob(index, "location", 0))
         elif name == "Annotate" and str(inst.attrs[0]) == "meta_schedule.parallel":
-            values = tuple(cores * jobs for jobs in PARALLEL_JOBS_PER_CORE)
+            values = (*(cores * jobs for jobs in PARALLEL_JOBS_PER_CORE), NO_ANNOTATION)
             knobs.append(_OpenKnob(index, "choice", len(values), values))
         elif name == "Annotate" and str(inst.attrs[0]) == "meta_schedule.vectorize":
             knobs.append(_OpenKnob(index, "choice", len(VECTORIZE_EXTENTS), VECTORIZE_EXTENTS))
@@ -148,12 +152,17 @@ def _close(skeleton: Trace, knobs: list[_OpenKnob], candidate: Candidate) -> tup
             # A cheap hash of the seed: the draw must repeat in every process.
             choice = decision if isinstance(decision, int) else (candidate.seed // (7 + position)) % knob.limit
             closed[position] = choice
-            insts[knob.index] = tvm.s_tir.schedule.Instruction(
-                inst.kind, [inst.inputs[0], knob.values[choice]], inst.attrs, inst.outputs
-            )
+            insts[knob.index] = _annotated(inst, knob.values[choice])
         elif decision is not None:
             fixed[inst] = list(decision) if isinstance(decision, tuple) else decision
-    return Trace(insts, fixed), tuple(closed)
+    return Trace([inst for inst in insts if inst is not None], fixed), tuple(closed)
+
+
+def _annotated(inst: Any, value: int) -> Any:
+    """The annotating instruction with another value; None for NO_ANNOTATION."""
+    if value == NO_ANNOTATION:
+        return None
+    return tvm.s_tir.schedule.Instruction(inst.kind, [inst.inputs[0], value], inst.attrs, inst.outputs)
 
 
 def _read_decisions(trace: Trace, knobs: list[_OpenKnob], closed: tuple[Decision, ...]) -> tuple[Decision, ...]:
