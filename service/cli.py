@@ -19,6 +19,7 @@ from service.commands.tune import tune
 from service.commands.version import version
 from service.commands.workloads import workloads
 from service.exits import BAD_USAGE, DONE, FAILED, INTERRUPTED, exit_code, print_error
+from service.settings import Settings
 from tuner.errors import TunesmithError
 
 app = typer.Typer(
@@ -49,7 +50,7 @@ def tunesmith() -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Runs one command; returns its exit code. Nothing that is foreseen ends in a traceback."""
+    """Runs one command; returns its exit code. Whatever goes wrong is one line on stderr."""
     try:
         code = typer.main.get_command(app).main(list(arguments), prog_name="tunesmith", standalone_mode=False)
         sys.stdout.flush()
@@ -68,6 +69,12 @@ def run(arguments: Sequence[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         print_error("interrupted")
         return INTERRUPTED
+    except Exception as error:
+        if Settings.from_environment().wants_traceback:
+            raise
+        what = f"{type(error).__name__}: {error}"
+        print_error(f"this should not happen: {what}; please report it with TUNESMITH_TRACEBACK=1 set")
+        return FAILED
     return code if isinstance(code, int) else DONE
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 from pathlib import Path
@@ -91,6 +92,19 @@ def test_an_unknown_record_is_not_found(db: Path) -> None:
             done = tunesmith(command, record, db=db)
             assert done.code == 1
             assert "tunesmith records" in done.error
+
+
+def test_what_nobody_foresaw_is_one_line_too_unless_asked(db: Path) -> None:
+    ids = store_run(db)
+    connection = sqlite3.connect(db)
+    connection.execute("UPDATE trial SET trace_json = 'no JSON at all'")
+    connection.commit()
+    connection.close()
+    done = tunesmith("show", ids[0], db=db)
+    assert done.code == 1
+    assert "this should not happen: JSONDecodeError" in done.error
+    with pytest.raises(json.JSONDecodeError):
+        tunesmith("show", ids[0], db=db, env={"TUNESMITH_TRACEBACK": "1"})
 
 
 def test_an_unknown_operator_names_the_known_ones() -> None:

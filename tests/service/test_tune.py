@@ -93,6 +93,18 @@ def test_the_winner_is_looked_up(record_id: str, env: dict[str, str]) -> None:
     assert answer["record"]["certificate"] == "measured"
 
 
+def test_a_module_that_computes_the_same_is_looked_up(record_id: str, env: dict[str, str], folder: Path) -> None:
+    """Its text was never seen, so a child works out what it computes."""
+    connection = sqlite3.connect(env["TUNESMITH_DB"])
+    (text,) = connection.execute("SELECT module_json FROM workload").fetchone()
+    connection.close()
+    file = folder / "same.json"
+    file.write_text(json.dumps(json.loads(text), indent=3))
+    (answer,) = tunesmith("lookup", f"module:{file}", "--json", env=env).json
+    assert answer["tier"] == "exact"
+    assert answer["record"]["record_id"] == record_id
+
+
 def test_show_rebuilds_ir_and_assembly(record_id: str, env: dict[str, str]) -> None:
     shown = tunesmith("show", record_id, "--ir", "diff", "--source", "--json", env=env).json
     assert shown["ir_diff"].startswith("--- before\n+++ after\n")

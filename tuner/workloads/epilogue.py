@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from tuner.errors import WorkloadError
+from tuner.workloads.numpy_later import np
 from tuner.workloads.op_def import Array, OpCall, n_elements, tensor
 from tuner.workloads.workload import ArgSpec
 

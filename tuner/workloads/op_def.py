@@ -10,12 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
-import numpy.typing as npt
-
+from tuner.workloads.numpy_later import Array as Array
+from tuner.workloads.numpy_later import np
 from tuner.workloads.workload import ArgSpec, Role
 
-Array = npt.NDArray[Any]
 ParamKind = Literal["size", "int", "pair", "shape", "axes", "float", "flag", "names"]
 
 
