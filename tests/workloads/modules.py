@@ -165,6 +165,95 @@ def running_sum() -> Any:
     return main
 
 
+def mirrored() -> Any:
+    """Within one loop the second block reads elements that the first has not written yet."""
+
+    @T.prim_func(s_tir=True)
+    def main(x: T.Buffer((8,), "float32"), t: T.Buffer((8,), "float32"), o: T.Buffer((8,), "float32")):
+        for i in range(8):
+            with T.sblock("copy"):
+                vi = T.axis.spatial(8, i)
+                t[vi] = x[vi]
+            with T.sblock("mirror"):
+                vi = T.axis.spatial(8, i)
+                o[vi] = t[7 - vi]
+
+    return main
+
+
+def lower_half() -> Any:
+    """Writes below the diagonal only, the diagonal of another, and the first rows of a third."""
+
+    @T.prim_func(s_tir=True)
+    def main(
+        x: T.Buffer((8, 8), "float32"),
+        low: T.Buffer((8, 8), "float32"),
+        diagonal: T.Buffer((8, 8), "float32"),
+        top: T.Buffer((8, 8), "float32"),
+        folded: T.Buffer((8, 8), "float32"),
+        all_of_it: T.Buffer((8, 8), "float32"),
+    ):
+        for i in range(8):
+            for j in range(i + 1):
+                with T.sblock("low"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    low[vi, vj] = x[vi, vj]
+        for i in range(8):
+            with T.sblock("diagonal"):
+                vi = T.axis.spatial(8, i)
+                diagonal[vi, vi] = x[vi, vi]
+        for i, j in T.grid(4, 8):
+            with T.sblock("top"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                top[vi, vj] = x[vi, vj]
+        for i, j in T.grid(8, 8):
+            with T.sblock("folded"):
+                vi = T.axis.spatial(8, i // 2)
+                vj = T.axis.spatial(8, j)
+                folded[vi, vj] = x[vi, vj]
+        for i, j in T.grid(8, 8):
+            with T.sblock("all"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                all_of_it[vi, vj] = x[vj, vi]
+
+    return main
+
+
+def offset_argument() -> Any:
+    """Declares where the argument starts as a variable; arguments start at 0."""
+
+    @T.prim_func(s_tir=True)
+    def main(x_handle: T.handle, o: T.Buffer((6,), "float32")):
+        start = T.int32()
+        x = T.match_buffer(x_handle, (6,), "float32", elem_offset=start)
+        for i in range(6):
+            with T.sblock("copy"):
+                vi = T.axis.spatial(6, i)
+                o[vi] = x[vi] * T.float32(2)
+
+    return main
+
+
+def weighted_starts() -> Any:
+    """A reduction whose start is computed, and an index of three times a value less two."""
+
+    @T.prim_func(s_tir=True)
+    def main(
+        x: T.Buffer((5, 20), "float32"),
+        at: T.Buffer((4,), "int32"),
+        bias: T.Buffer((5,), "float32"),
+        o: T.Buffer((5,), "float32"),
+    ):
+        for i, k in T.grid(5, 4):
+            with T.sblock("sum"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    o[vi] = bias[vi] * T.float32(2) + T.float32(1)
+                o[vi] = o[vi] + x[vi, at[vk] * 3 - 2]
+
+    return main
+
+
 def two_stages() -> Any:
     """Two outputs, the second computed from the first."""
     x = te.placeholder((5, 6), "float16", name="x")

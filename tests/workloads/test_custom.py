@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tvm import relax
 
 from tests.workloads import modules
 from tests.workloads.running import run_untuned
@@ -126,6 +127,27 @@ def test_written_in_part_or_read_before_means_inout() -> None:
     np.testing.assert_allclose(out, np.cumsum([o[0], *x]), rtol=1e-4, atol=1e-5)
 
 
+def test_only_a_proven_output_is_an_output() -> None:
+    assert roles(resolved(modules.mirrored())) == {"x": "in", "t": "inout", "o": "out"}
+    found = roles(resolved(modules.lower_half()))
+    assert found == {
+        "x": "in", "low": "inout", "diagonal": "inout", "top": "inout", "folded": "inout", "all_of_it": "out"
+    }  # fmt: skip
+
+
+def test_an_argument_with_a_variable_offset_starts_at_zero() -> None:
+    (x, _), (out,) = run(resolved(modules.offset_argument()))
+    np.testing.assert_array_equal(out, x * 2)
+
+
+def test_starting_values_cost_nothing_and_scaled_indices_round_inwards() -> None:
+    workload = resolved(modules.weighted_starts())
+    assert (workload.flop, workload.reduction_length) == (5 * 4, 4)
+    assert roles(workload)["o"] == "out"
+    assert (workload.args[1].low, workload.args[1].high) == (1, 8)  # 0 <= 3 * at - 2 <= 19
+    run(workload)
+
+
 def test_an_output_that_feeds_another_is_still_an_output() -> None:
     workload = resolved(modules.two_stages())
     assert list(roles(workload).values()) == ["in", "out", "out"]
@@ -190,6 +212,28 @@ def test_a_function_is_chosen_by_name(tmp_path: Path) -> None:
         (x, _), (out,) = run(workload)
         np.testing.assert_array_equal(out, x * np.float32(factor))
     assert resolve(parse_workload(f"module:{tmp_path}/two%2C odd%23name%25.json#scale")).spec["function"] == "scale"
+
+
+def test_a_function_of_a_lowered_model_beside_weights_and_graph_functions() -> None:
+    n = tvm.tirx.Var("n", "int64")
+    x = relax.Var("x", relax.TensorType((n, 16), "float32"))
+    weight = relax.const(np.ones((16, 8), np.float32))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            product = builder.emit(relax.op.matmul(x, weight))
+            flat = builder.emit(relax.op.reshape(product, relax.ShapeExpr([n * 8])))
+            out = builder.emit_output(flat)
+        builder.emit_func_output(out)
+    text = str(tvm.ir.save_json(relax.transform.LegalizeOps()(builder.get())))
+    with pytest.raises(WorkloadError, match=r"has 2 functions \('matmul', 'reshape'\)"):
+        resolve(parse_workload({"module_json": text}))
+    matmul = resolve(parse_workload({"module_json": text, "function": "matmul", "sizes": {"n": 5}}))
+    assert ([arg.shape for arg in matmul.args], matmul.flop) == ([(5, 16), (16, 8), (5, 8)], 2 * 5 * 16 * 8)
+    reshape = resolve(parse_workload({"module_json": text, "function": "reshape", "sizes": {"n": 5}}))
+    assert [arg.shape for arg in reshape.args] == [(5, 8), (40,)]
+    (before, _), (after,) = run(reshape)
+    np.testing.assert_array_equal(after, before.reshape(-1))
 
 
 def test_one_function_of_any_name_needs_no_choice() -> None:

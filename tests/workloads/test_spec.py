@@ -116,6 +116,7 @@ def test_different_workloads_have_different_digests() -> None:
         ("gather:shape=3x4,indices=2,inputs.idx=0:0", "low:high is empty for int32"),
         ("gather:shape=3x4,indices=2,inputs.idx=5:1", "low must not exceed high"),
         ("gather:shape=3x4,indices=2,inputs.idx=-3000000000:1", "outside int32"),
+        ("gather:shape=3x4,indices=2,inputs.idx=0:4", "inputs.idx must stay within 0:3, got 0:4"),
         ("gather:shape=3x4,indices=2,inputs.ind=0:1", "did you mean idx"),
         ("gather:shape=3x4,indices=2,inputs.out=0:1", "'out', which is no input"),
         ("gather:shape=3x4,indices=2,inputs.idx=3", "wants low and high"),

@@ -56,7 +56,6 @@ def setup_job(
         WorkloadError: the untuned module contradicts its numpy reference, or writes out of bounds.
     """
     what = Workload.from_dict(workload)
-    pin_threads(int(target["num-cores"]))
     input_sets = draw_input_sets(what, seed, n_input_sets)
     session = Session(what, Policy(**policy), input_sets)
     _session[:] = [session]

@@ -131,6 +131,7 @@ class _Walk:
         for iter_var, value in zip(graph.items(graph.get(block, "iter_vars")), values, strict=True):
             axis = self._axis(graph.get(iter_var, "var"), graph.get(iter_var, "dom"))
             axes.append(replace(axis, kind=graph.get(iter_var, "iter_type"), value=value))
+            self.found.axes[axis.var] = axes[-1]
         self.found.allocated += graph.items(graph.get(block, "alloc_buffers"))
         for view in graph.items(graph.get(block, "match_buffers")):
             self.found.views[graph.get(view, "buffer")] = graph.get(graph.get(view, "source"), "source")

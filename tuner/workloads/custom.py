@@ -11,7 +11,7 @@ from tuner.tvm_api import tvm
 from tuner.workloads.accesses import Accesses, walk
 from tuner.workloads.costs import accumulation_dtype, count_flop, longest_reduction
 from tuner.workloads.graph import Graph, deep_recursion
-from tuner.workloads.graph_check import check_nodes, parse_foreign
+from tuner.workloads.graph_check import check_graph, parse_foreign
 from tuner.workloads.index_bounds import index_bounds
 from tuner.workloads.module_checks import check_contents, choose_function, isolated, variables
 from tuner.workloads.op_def import INT_RANGE, itemsize_bytes, n_elements
@@ -48,7 +48,7 @@ def load_custom(text: str, spec: Mapping[str, Any]) -> CustomFunction:
     """
     foreign = parse_foreign(text)
     alone = isolated(foreign, choose_function(foreign, spec.get("function")))
-    check_nodes(alone, alone.root)
+    check_graph(alone)
     warnings = check_contents(alone, alone.root)
     graph = _specialised(alone, spec.get("sizes", {}))
     loaded = _load(graph)

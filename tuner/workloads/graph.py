@@ -190,10 +190,12 @@ def _relinked(node: Node, moved: Mapping[int, int]) -> Any:
 
 
 def _fold(nodes: list[Node], node: Node) -> int | None:
-    """The value of integer arithmetic on two constants, else None."""
+    """The value of integer arithmetic on constants, else None."""
+    graph = Graph(nodes, 0)
+    if node["type"] == "prim.Cast" and "int" in str(graph.get(node["data"]["ty"], "dtype")):
+        return graph.const(node["data"]["value"])
     if node["type"] not in _FOLDED:
         return None
-    graph = Graph(nodes, 0)
     a, b = (graph.const(node["data"][side]) for side in ("a", "b"))
     return None if a is None or b is None else _FOLDED[node["type"]](a, b)
 

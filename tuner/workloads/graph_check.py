@@ -31,7 +31,7 @@ _ADVICE = "write it with tvm.ir.save_json(mod) of TVM 0.27"
 
 
 def parse_foreign(text: str) -> Graph:
-    """The graph of a module's JSON, with all links sound and in order. Fields are not checked yet: `check_nodes` does.
+    """The graph of a module's JSON, of which nothing is checked yet but that it has nodes and a root.
 
     Raises:
         WorkloadError: what is damaged.
@@ -43,46 +43,68 @@ def parse_foreign(text: str) -> Graph:
     nodes = data.get("nodes") if isinstance(data, dict) else None
     if not isinstance(nodes, list) or not nodes:
         raise WorkloadError(f"module: JSON without a list of nodes; {_ADVICE}")
-    if len(nodes) > MAX_NODES:
-        raise WorkloadError(f"module: {len(nodes)} nodes, at most {MAX_NODES} are read; split the module")
-    depths: list[int] = []
-    for index, node in enumerate(nodes):
-        _check_node(index, node)
-        depth = 0
-        for name, child in links(node):
-            if not isinstance(child, int) or isinstance(child, bool) or not 0 <= child < index:
-                raise _damaged(index, node, f"field {name} links to {show(child)}")
-            depth = max(depth, depths[child] + 1)
-        if depth > MAX_DEPTH:
-            raise WorkloadError(f"module: nested more than {MAX_DEPTH} deep; split its expressions")
-        depths.append(depth)
     root = data["root_index"] if isinstance(data, dict) and "root_index" in data else None
     if not isinstance(root, int) or isinstance(root, bool) or not 0 <= root < len(nodes):
         raise WorkloadError(f"module: root_index {show(root)} is none of its {len(nodes)} nodes; {_ADVICE}")
     return Graph(nodes, root)
 
 
-def check_nodes(graph: Graph, root: int) -> None:
-    """Checks that every link below `root` leads to a node of the type that TVM expects there.
+def check_graph(graph: Graph) -> None:
+    """Checks all that the root refers to: fields, links, and that each leads to a node of the type that TVM expects.
+
+    What the root does not refer to may be anything: other functions of the module, and their weights.
 
     Raises:
-        WorkloadError: the first that does not.
+        WorkloadError: the first node that is wrong.
     """
-    for index in graph.reachable(root):
+    seen = {graph.root}
+    stack = [graph.root]
+    while stack:
+        index = stack.pop()
+        for child in check_node(graph, index):
+            if child not in seen:
+                seen.add(child)
+                stack.append(child)
+        if len(seen) > MAX_NODES:
+            raise WorkloadError(f"module: the function has more than {MAX_NODES} nodes; split it")
+    depths: dict[int, int] = {}
+    for index in sorted(seen):
         node = graph.nodes[index]
-        if node["type"] == "ir.DictAttrs" or not isinstance(node.get("data"), dict):
-            continue
-        for name, expected in schema(node["type"]).items():
-            value = node["data"][name]
-            if expected["type"] not in RAW and not _fits(graph, value, expected):
-                wanted = " of ".join([expected["type"], *(arg["type"] for arg in expected.get("args", ())[-1:])])
-                raise _damaged(index, node, f"field {name} wants {wanted}, got something else ({graph.kind(value)})")
+        depths[index] = 1 + max((depths[child] for _, child in links(node)), default=0)
+        if depths[index] > MAX_DEPTH:
+            raise WorkloadError(f"module: nested more than {MAX_DEPTH} deep; split its expressions")
+        if node["type"] != "ir.DictAttrs" and isinstance(node.get("data"), dict):
+            _check_types(graph, index, node)
 
 
-def _check_node(index: int, node: Any) -> None:
-    """The shape of one node: known type, exactly the type's fields, raw values of the right kind."""
+def check_node(graph: Graph, index: int) -> list[int]:
+    """Checks one node, whatever it links to, and returns those links.
+
+    Raises:
+        WorkloadError: an unknown type, other fields than that type has, or links that lead nowhere.
+    """
+    node = graph.nodes[index]
     if not isinstance(node, dict) or not isinstance(node.get("type"), str) or not set(node) <= {"type", "data"}:
         raise WorkloadError(f"module: node {index} is {show(node)}, not a typed node; {_ADVICE}")
+    _check_data(index, node)
+    found = []
+    for name, child in links(node):
+        if not isinstance(child, int) or isinstance(child, bool) or not 0 <= child < index:
+            raise _damaged(index, node, f"field {name} links to {show(child)}")
+        found.append(child)
+    return found
+
+
+def _check_types(graph: Graph, index: int, node: Node) -> None:
+    for name, expected in schema(node["type"]).items():
+        value = node["data"][name]
+        if expected["type"] not in RAW and not _fits(graph, value, expected):
+            wanted = " of ".join([expected["type"], *(arg["type"] for arg in expected.get("args", ())[-1:])])
+            raise _damaged(index, node, f"field {name} wants {wanted}, got something else ({graph.kind(value)})")
+
+
+def _check_data(index: int, node: Node) -> None:
+    """Exactly the type's fields, and raw values of the right kind."""
     kind, data = node["type"], node.get("data")
     if kind == "None":
         sound = "data" not in node

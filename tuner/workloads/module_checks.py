@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable
 
 from tuner.errors import WorkloadError
 from tuner.workloads.graph import Graph, Node
+from tuner.workloads.graph_check import check_node
 from tuner.workloads.op_def import FLOAT_DTYPES, INT_RANGE
 from tuner.workloads.spec_values import near, show
 
@@ -46,6 +47,7 @@ def choose_function(graph: Graph, wanted: str | None) -> int:
     Raises:
         WorkloadError: there is none, or several and none was named; the message lists their names.
     """
+    check_node(graph, graph.root)
     if graph.kind(graph.root) == "tirx.PrimFunc":
         functions = {"main": graph.root}
     elif graph.kind(graph.root) == "ir.IRModule":
@@ -67,7 +69,10 @@ def choose_function(graph: Graph, wanted: str | None) -> int:
 
 def isolated(graph: Graph, func: int, without: Collection[int] = ()) -> Graph:
     """A graph whose root is the function with neither attributes nor a derived type, less some of its parameters."""
-    kept = [param for param in graph.items(graph.get(func, "params")) if param not in without]
+    check_node(graph, func)
+    check_node(graph, graph.get(func, "params"))
+    params = graph.items(graph.get(func, "params")) if graph.kind(graph.get(func, "params")) == "ffi.Array" else []
+    kept = [param for param in params if param not in without]
     first = len(graph.nodes)
     added: list[Node] = [
         {"type": "None"},
@@ -82,14 +87,20 @@ def isolated(graph: Graph, func: int, without: Collection[int] = ()) -> Graph:
 
 
 def _functions(graph: Graph) -> dict[str, int]:
+    """The module's PrimFuncs by name; functions of other kinds are passed over."""
     table = graph.get(graph.root, "functions")
+    check_node(graph, table)
     pairs = graph.items(table) if graph.kind(table) == "ffi.Map" else []
     found = {}
     for key, func in zip(pairs[::2], pairs[1::2], strict=True):
-        if graph.kind(key) == "ir.GlobalVar" and graph.kind(func) == "tirx.PrimFunc":
-            name = graph.get(key, "name_hint")
-            if graph.kind(name) == "ffi.String":
-                found[graph.text(name)] = func
+        check_node(graph, key)
+        if graph.kind(key) != "ir.GlobalVar":
+            continue
+        name = graph.get(key, "name_hint")
+        check_node(graph, name)
+        node = graph.nodes[func]
+        if graph.kind(name) == "ffi.String" and isinstance(node, dict) and node.get("type") == "tirx.PrimFunc":
+            found[graph.text(name)] = func
     return found
 
 

@@ -52,6 +52,13 @@ def canonical_spec(op_name: Any, fields: Mapping[str, Any]) -> dict[str, Any]:
         raise WorkloadError(f"{op.name}: one call takes {op.flop(call):.3g} flop, at most {MAX_FLOP:g} can be tuned")
     dtypes = {arg.name: arg.dtype for arg in args if arg.role in ("in", "inout", "scalar")}
     bounds = canonical_bounds(op.name, fields.get("inputs") or {}, dtypes)
+    for arg in args:
+        if arg.name in bounds and arg.low is not None and arg.high is not None:
+            low, high = bounds[arg.name]["low"], bounds[arg.name]["high"]
+            if low < arg.low or high > arg.high:
+                raise WorkloadError(
+                    f"{op.name}: inputs.{arg.name} must stay within {arg.low:g}:{arg.high:g}, got {low!r}:{high!r}"
+                )
     return {**spec, "inputs": bounds} if bounds else spec
 
 
