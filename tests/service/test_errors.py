@@ -127,7 +127,7 @@ def test_a_newer_database_says_to_upgrade(db: Path) -> None:
 @pytest.mark.parametrize("much", [["targets", "--json"], ["version"]])
 def test_a_reader_that_has_enough_is_no_error(much: list[str]) -> None:
     """`tunesmith targets --json | head -1`: the pipe closes early, while much is written or at the last flush."""
-    with start(*much, db=None) as process:
+    with start(*much, db=None, env={"PYTHONUNBUFFERED": ""}) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.close()
