@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tuner.errors import WorkerError
 from tuner.measure.stats import choose_winner, median_with_ci, paired_speedup, verdict
 from tuner.outcome import Failure
 from tuner.records import Confirmation, Recorder
@@ -34,7 +35,11 @@ def nothing_to_tune(session: TaskSession, state: RunState) -> TuneResult:
 
 def _confirm(session: TaskSession, state: RunState, recorder: Recorder) -> Best | None:
     rounds = INTERRUPTED_ROUNDS if state.stop.is_set() else session.config.policy.confirm_rounds
-    confirmed = session.runner.confirm([c.code for c in state.contenders], rounds)
+    try:
+        confirmed = session.runner.confirm([c.code for c in state.contenders], rounds)
+    except WorkerError as error:
+        state.note(f"the confirmation could not be run, so nothing is published: {error}")
+        return None
     standing: dict[int, tuple[float, ...]] = {}
     by_trial: dict[int, Contender] = {}
     for contender, secs in zip(state.contenders, confirmed.candidates, strict=True):
@@ -97,6 +102,7 @@ def _result(session: TaskSession, state: RunState, best: Best | None) -> TuneRes
         toolchain=session.toolchain,
         notes=tuple(state.notes),
         run_id=session.run_id,
+        started_at=state.started_at,
         first_trial_s=state.first_trial_s,
         model=session.model_metrics,
     )

@@ -35,6 +35,7 @@ class RunState:
         self.observer = observer
         self.stop = stop
         self.began = time.perf_counter()
+        self.started_at = time.time()
         self.label = ""
         self.trials = 0
         self.ok = 0

@@ -55,7 +55,6 @@ class TaskSession:
     roofline: Roofline
     level: str = "rules"
     toolchain: dict[str, str] = field(default_factory=toolchain_versions)
-    started_at: float = field(default_factory=time.time)
 
     untuned: Built = field(init=False)
     baseline: Baseline = field(init=False)
@@ -79,7 +78,7 @@ class TaskSession:
             n_threads=self.target.n_cores,
             seed=self.config.seed,
             baseline_secs=self.baseline.run_secs,
-            started_at=self.started_at,
+            started_at=self.state.started_at,
         )
 
     def measure(self, artifact: Built, best_s: float | None) -> Measured:
