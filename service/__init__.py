@@ -1,0 +1,1 @@
+"""How people and programs reach the engine: the command line (and later the REST API)."""

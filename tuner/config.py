@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from tuner.errors import UsageError
 
@@ -63,13 +64,16 @@ class SearchConfig:
     population: int = 192
     generations: int = 3
     random_fraction: float = 0.25
+    crossover_fraction: float = 0.25
     epsilon: float = 0.1
     elites: int = 48
 
     def __post_init__(self) -> None:
         _need(self.population >= 2, f"population must be at least 2, got {self.population}")
         _need(self.generations >= 0, f"generations must not be negative, got {self.generations}")
-        _need(0 <= self.epsilon <= 1, f"epsilon must be in [0, 1], got {self.epsilon}")
+        for name in ("random_fraction", "crossover_fraction", "epsilon"):
+            _need(0 <= getattr(self, name) <= 1, f"{name} must be in [0, 1], got {getattr(self, name)}")
+        _need(self.elites >= 0, f"elites must not be negative, got {self.elites}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +85,8 @@ class TuneConfig:
     batch_size: int = 32
     seed: int = 0
     n_input_sets: int = 3
+    cache_dir: Path | None = None
+    """Where measured peaks are kept; None: the user's cache folder."""
     confirm_top: int = 4
     policy: Policy = field(default_factory=Policy)
     limits: Limits = field(default_factory=Limits)

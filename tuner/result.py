@@ -52,7 +52,10 @@ class TuneResult:
     toolchain: dict[str, str]
     notes: tuple[str, ...] = ()
     run_id: str = ""
+    started_at: float = 0.0
+    """UTC epoch seconds."""
     first_trial_s: float | None = None
+    """From the start until the first searched candidate had its outcome."""
     model: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -82,6 +85,7 @@ class TuneResult:
             "baseline": baseline,
             "trials": {"total": self.trials_total, "ok": self.trials_ok, "failed": dict(self.failed)},
             "seconds": dict(self.seconds),
+            "started_at": self.started_at,
             "first_trial_s": self.first_trial_s,
             "stopped": self.stopped,
             "notes": list(self.notes),

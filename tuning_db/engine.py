@@ -16,12 +16,11 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import quote
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, select
-from sqlalchemy.orm import Session
+from sqlalchemy import URL, Connection, Engine, create_engine, event, insert, inspect, select, text
 
 from tuner.errors import StorageError
 from tuning_db.canonical import canonical_json
-from tuning_db.models import SCHEMA_VERSION, Base, SchemaVersion
+from tuning_db.models import SCHEMA_VERSION, metadata, schema_version
 from tuning_db.storage_errors import storage_errors
 
 BUSY_TIMEOUT_S = 20.0
@@ -29,7 +28,7 @@ _SQLITE = "sqlite:///"
 
 
 class Database:
-    """An opened database whose schema fits this program. Sessions are short: one per read or write."""
+    """An opened database whose schema fits this program. A connection is borrowed for one read or one write."""
 
     def __init__(self, engine: Engine, name: str, busy_timeout_s: float) -> None:
         self.name = name
@@ -38,28 +37,33 @@ class Database:
         self._busy_timeout_s = busy_timeout_s
 
     @contextmanager
-    def read(self) -> Iterator[Session]:
+    def read(self) -> Iterator[Connection]:
         """A consistent view that blocks nobody.
 
         Raises:
             StorageError: the file was damaged, removed or locked.
         """
-        with storage_errors(self.name, "read", self._busy_timeout_s), Session(self._engine) as session:
-            yield session
+        with storage_errors(self.name, "read", self._busy_timeout_s), self._engine.connect() as connection:
+            yield connection
 
     @contextmanager
-    def write(self) -> Iterator[Session]:
+    def write(self) -> Iterator[Connection]:
         """One transaction: committed and durable when the block ends, undone when it raises.
 
         Raises:
             StorageError: locked for longer than the busy timeout, full, read-only or damaged; nothing was written.
         """
-        with (
-            storage_errors(self.name, "write to", self._busy_timeout_s),
-            Session(self._writing) as session,
-            session.begin(),
-        ):
-            yield session
+        with storage_errors(self.name, "write to", self._busy_timeout_s), self._writing.begin() as connection:
+            yield connection
+
+    def damage(self) -> str | None:
+        """Reads the whole file once; what is wrong with it in one line, None when it is sound."""
+        try:
+            with self.read() as connection:
+                found = connection.execute(text("PRAGMA quick_check(1)")).scalar_one()
+        except StorageError as error:
+            return str(error)
+        return None if found == "ok" else " ".join(str(found).split())
 
     def close(self) -> None:
         self._engine.dispose()
@@ -170,9 +174,9 @@ def _ensure_schema(engine: Engine, path: Path) -> None:
         with engine.execution_options(tunesmith_write=True).begin() as connection:
             version = _stored_version(connection, path)  # another process may have made it meanwhile
             if version is None:
-                Base.metadata.create_all(connection)
+                metadata.create_all(connection)
                 made = {"id": 1, "version": SCHEMA_VERSION, "created_at_s": time.time()}
-                connection.execute(SchemaVersion.__table__.insert(), made)  # type: ignore[attr-defined]
+                connection.execute(insert(schema_version).values(made))
                 return
     if version > SCHEMA_VERSION:
         raise StorageError(
@@ -194,12 +198,12 @@ def _stored_version(connection: Connection, path: Path) -> int | None:
     tables = inspect(connection).get_table_names()
     if not tables:
         return None
-    if SchemaVersion.__tablename__ not in tables:
+    if schema_version.name not in tables:
         raise StorageError(
             f"database {path} belongs to another program (it has tables {', '.join(tables[:3])});"
             " name another file with --db"
         )
-    version: int | None = connection.scalar(select(SchemaVersion.version))
+    version: int | None = connection.scalar(select(schema_version.c.version))
     if version is None:
         raise StorageError(f"database {path} has no schema version, so it can't be understood; use another --db")
     return version

@@ -1,7 +1,8 @@
 """The tables. What must hold is in the schema: kinds, positive finite seconds, who belongs to whom.
 
 All times are UTC epoch seconds (`_at_s`). Sample lists are JSON arrays in the order taken; their extremes are columns,
-so that CHECKs can refuse zero, infinity and the 1e10 that other tuners store for a failed candidate.
+so that CHECKs can refuse zero, infinity and the 1e10 that other tuners store for a failed candidate. Plain tables, no
+object mapper: it would take a third of the time that a lookup takes.
 """
 
 from __future__ import annotations
@@ -10,13 +11,19 @@ from typing import Any
 
 from sqlalchemy import (
     JSON,
+    Boolean,
     CheckConstraint,
+    Column,
+    Float,
     ForeignKey,
     ForeignKeyConstraint,
     Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
     UniqueConstraint,
 )
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from tuner.outcome import FailureKind
 
@@ -28,217 +35,221 @@ KINDS = (OK, *(kind.value for kind in FailureKind))
 VERDICTS = ("faster", "tie", "slower")
 CERTIFICATES = ("searched", "default")
 
+metadata = MetaData()
+
 
 def _one_of(column: str, values: tuple[str, ...]) -> str:
     return f"{column} IN ({', '.join(repr(v) for v in values)})"
 
 
-class Base(DeclarativeBase):
-    type_annotation_map = {dict[str, Any]: JSON, list[float]: JSON, list[Any]: JSON}  # noqa: RUF012
+def _key(name: str = "key") -> Column[Any]:
+    return Column(name, String, primary_key=True)
 
 
-class SchemaVersion(Base):
-    """One row. A newer version than SCHEMA_VERSION is refused at opening."""
-
-    __tablename__ = "schema_version"
-    __table_args__ = (CheckConstraint("id = 1", name="only_one_row"),)
-
-    id: Mapped[int] = mapped_column(primary_key=True, default=1)
-    version: Mapped[int]
-    created_at_s: Mapped[float]
+def _refer(name: str, to: str) -> Column[Any]:
+    return Column(name, String, ForeignKey(to), nullable=False)
 
 
-class WorkloadRow(Base):
-    """tuner.workloads.workload.Workload, as resolved. `key` is the sha256 of the canonical module."""
-
-    __tablename__ = "workload"
-    __table_args__ = (
-        CheckConstraint("length(key) > 0 AND length(module_json) > 0", name="workload_is_named"),
-        CheckConstraint("flop >= 0 AND bytes_moved >= 0 AND reduction_length >= 1", name="workload_counts"),
-    )
-
-    key: Mapped[str] = mapped_column(primary_key=True)
-    label: Mapped[str]
-    spec: Mapped[dict[str, Any]]
-    module_json: Mapped[str]
-    args: Mapped[list[Any]]
-    flop: Mapped[float]
-    bytes_moved: Mapped[float]
-    reduction_length: Mapped[int]
-    acc_dtype: Mapped[str]
-    has_reference: Mapped[bool]
-    nothing_to_tune: Mapped[str | None]
-    warnings: Mapped[list[Any]]
-    created_at_s: Mapped[float]
+def _need(name: str, kind: type[Any]) -> Column[Any]:
+    return Column(name, kind, nullable=False)
 
 
-class TargetRow(Base):
-    __tablename__ = "target"
-
-    key: Mapped[str] = mapped_column(primary_key=True)
-    canonical: Mapped[dict[str, Any]]
-    created_at_s: Mapped[float]
+def _maybe(name: str, kind: type[Any]) -> Column[Any]:
+    return Column(name, JSON(none_as_null=True) if kind is JSON else kind, nullable=True)
 
 
-class DeviceRow(Base):
-    """`info` is the fingerprint as last seen; its key never changes."""
+# One row. A newer version than SCHEMA_VERSION is refused at opening.
+schema_version = Table(
+    "schema_version",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    _need("version", Integer),
+    _need("created_at_s", Float),
+    CheckConstraint("id = 1", name="only_one_row"),
+)
 
-    __tablename__ = "device"
+# tuner.workloads.workload.Workload, as resolved. `key` is the sha256 of the canonical module.
+workload = Table(
+    "workload",
+    metadata,
+    _key(),
+    _need("label", String),
+    _need("spec", JSON),
+    _need("module_json", String),
+    _need("args", JSON),
+    _need("flop", Float),
+    _need("bytes_moved", Float),
+    _need("reduction_length", Integer),
+    _need("acc_dtype", String),
+    _need("has_reference", Boolean),
+    _maybe("nothing_to_tune", String),
+    _need("warnings", JSON),
+    _need("created_at_s", Float),
+    CheckConstraint("length(key) > 0 AND length(module_json) > 0", name="workload_is_named"),
+    CheckConstraint("flop >= 0 AND bytes_moved >= 0 AND reduction_length >= 1", name="workload_counts"),
+)
 
-    key: Mapped[str] = mapped_column(primary_key=True)
-    info: Mapped[dict[str, Any]]
-    first_seen_at_s: Mapped[float]
-    last_seen_at_s: Mapped[float]
+target = Table(
+    "target",
+    metadata,
+    _key(),
+    _need("canonical", JSON),
+    _need("created_at_s", Float),
+)
 
+# `info` is the fingerprint as last seen; its key never changes.
+device = Table(
+    "device",
+    metadata,
+    _key(),
+    _need("info", JSON),
+    _need("first_seen_at_s", Float),
+    _need("last_seen_at_s", Float),
+)
 
-class ToolchainRow(Base):
-    __tablename__ = "toolchain"
+# `code_key` is the key of the versions that decide what code is made (tuning_db/canonical.py).
+toolchain = Table(
+    "toolchain",
+    metadata,
+    _key(),
+    _need("code_key", String),
+    _need("versions", JSON),
+    _need("created_at_s", Float),
+)
 
-    key: Mapped[str] = mapped_column(primary_key=True)
-    versions: Mapped[dict[str, Any]]
-    created_at_s: Mapped[float]
+# What module a spec stands for under a toolchain's code versions: lookups of catalogue operators need no TVM.
+workload_spec = Table(
+    "workload_spec",
+    metadata,
+    _key("digest"),
+    _key("code_key"),
+    _refer("workload_key", "workload.key"),
+    _need("seen_at_s", Float),
+)
 
+# One tuning run. `closed_at_s` is NULL while it runs, and for ever when its process was killed.
+run = Table(
+    "run",
+    metadata,
+    _key("id"),
+    _refer("workload_key", "workload.key"),
+    _refer("target_key", "target.key"),
+    _refer("device_key", "device.key"),
+    _refer("toolchain_key", "toolchain.key"),
+    _need("spec", JSON),
+    _need("policy", String),
+    _need("n_threads", Integer),
+    _need("seed", Integer),
+    _need("baseline_secs", JSON),
+    _need("started_at_s", Float),
+    _maybe("closed_at_s", Float),
+    _maybe("summary", JSON),
+    CheckConstraint("n_threads >= 1", name="run_threads"),
+    CheckConstraint("seed >= 0", name="run_seed"),
+    CheckConstraint("(summary IS NULL) = (closed_at_s IS NULL)", name="run_closed_with_summary"),
+    Index("run_by_workload", "workload_key", "target_key", "device_key"),
+)
 
-class WorkloadSpecRow(Base):
-    """What module a spec stands for under a toolchain: lookups of catalogue operators need no TVM."""
+# A record. `kind` is "ok" or a failure kind; only "ok" has samples, and only validated candidates are "ok".
+trial = Table(
+    "trial",
+    metadata,
+    _key("id"),
+    _refer("run_id", "run.id"),
+    _need("trial", Integer),
+    _need("trace_json", String),
+    _need("kind", String),
+    _maybe("detail", String),
+    _maybe("run_secs", JSON),
+    _maybe("is_full", Boolean),
+    _maybe("min_s", Float),
+    _maybe("median_s", Float),
+    _maybe("max_s", Float),
+    _maybe("artifact_sha256", String),
+    _maybe("predicted", Float),
+    _maybe("max_abs_error", Float),
+    _maybe("max_rel_error", Float),
+    _need("certificate", String),
+    _need("phase_s", JSON),
+    _need("measured_at_s", Float),
+    UniqueConstraint("run_id", "trial", name="trial_once_per_run"),
+    CheckConstraint("trial >= 0", name="trial_number"),
+    CheckConstraint(_one_of("kind", KINDS), name="trial_kind"),
+    CheckConstraint(_one_of("certificate", CERTIFICATES), name="trial_certificate"),
+    CheckConstraint(
+        f"(kind = '{OK}' AND run_secs IS NOT NULL AND is_full IS NOT NULL AND detail IS NULL AND min_s > 0"
+        f" AND min_s <= median_s AND median_s <= max_s AND max_s < {MAX_SECONDS:.0f})"
+        f" OR (kind <> '{OK}' AND run_secs IS NULL AND is_full IS NULL AND detail IS NOT NULL"
+        " AND min_s IS NULL AND median_s IS NULL AND max_s IS NULL)",
+        name="trial_latency_xor_failure",
+    ),
+    # NULL comparisons are unknown, which a CHECK accepts: say NOT NULL for "ok" by itself.
+    CheckConstraint(
+        f"kind <> '{OK}' OR (min_s IS NOT NULL AND median_s IS NOT NULL AND max_s IS NOT NULL)",
+        name="trial_latency_known",
+    ),
+    Index("trial_by_time", "measured_at_s"),
+)
 
-    __tablename__ = "workload_spec"
+# One of the few candidates re-measured side by side: one sample per round, in the baseline's rounds.
+confirmed_trial = Table(
+    "confirmed_trial",
+    metadata,
+    _key("run_id"),
+    Column("trial", Integer, primary_key=True),
+    _need("run_secs", JSON),
+    _need("min_s", Float),
+    _need("median_s", Float),
+    _need("max_s", Float),
+    _need("baseline_median_s", Float),
+    _need("speedup", Float),
+    _need("speedup_low", Float),
+    _need("speedup_high", Float),
+    ForeignKeyConstraint(["run_id", "trial"], ["trial.run_id", "trial.trial"], name="confirmed_is_a_trial"),
+    CheckConstraint(
+        f"min_s > 0 AND min_s <= median_s AND median_s <= max_s AND max_s < {MAX_SECONDS:.0f}",
+        name="confirmed_latency",
+    ),
+    CheckConstraint("speedup_low > 0 AND speedup > 0 AND speedup_high > 0", name="confirmed_speedup"),
+    CheckConstraint("baseline_median_s > 0", name="confirmed_baseline"),
+)
 
-    digest: Mapped[str] = mapped_column(primary_key=True)
-    toolchain_key: Mapped[str] = mapped_column(ForeignKey("toolchain.key"), primary_key=True)
-    workload_key: Mapped[str] = mapped_column(ForeignKey("workload.key"))
-    seen_at_s: Mapped[float]
+# One per run. The winner is one of its confirmed trials, or NULL when nothing could be confirmed.
+confirmation = Table(
+    "confirmation",
+    metadata,
+    Column("run_id", String, ForeignKey("run.id"), primary_key=True),
+    _need("baseline_secs", JSON),
+    _maybe("winner", Integer),
+    _need("verdict", String),
+    _need("confirmed_at_s", Float),
+    ForeignKeyConstraint(
+        ["run_id", "winner"], ["confirmed_trial.run_id", "confirmed_trial.trial"], name="winner_is_confirmed"
+    ),
+    CheckConstraint(_one_of("verdict", VERDICTS), name="confirmation_verdict"),
+)
 
-
-class RunRow(Base):
-    """One tuning run. `closed_at_s` is None while it runs, and for ever when its process was killed."""
-
-    __tablename__ = "run"
-    __table_args__ = (
-        CheckConstraint("n_threads >= 1", name="run_threads"),
-        CheckConstraint("seed >= 0", name="run_seed"),
-        CheckConstraint("(summary IS NULL) = (closed_at_s IS NULL)", name="run_closed_with_summary"),
-        Index("run_by_workload", "workload_key", "target_key", "device_key"),
-    )
-
-    id: Mapped[str] = mapped_column(primary_key=True)
-    workload_key: Mapped[str] = mapped_column(ForeignKey("workload.key"))
-    target_key: Mapped[str] = mapped_column(ForeignKey("target.key"))
-    device_key: Mapped[str] = mapped_column(ForeignKey("device.key"))
-    toolchain_key: Mapped[str] = mapped_column(ForeignKey("toolchain.key"))
-    spec: Mapped[dict[str, Any]]
-    policy: Mapped[str]
-    n_threads: Mapped[int]
-    seed: Mapped[int]
-    baseline_secs: Mapped[list[float]]
-    started_at_s: Mapped[float]
-    closed_at_s: Mapped[float | None]
-    summary: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
-
-
-class TrialRow(Base):
-    """A record. `kind` is "ok" or a failure kind; only "ok" has samples, and only validated candidates are "ok"."""
-
-    __tablename__ = "trial"
-    __table_args__ = (
-        UniqueConstraint("run_id", "trial", name="trial_once_per_run"),
-        CheckConstraint("trial >= 0", name="trial_number"),
-        CheckConstraint(_one_of("kind", KINDS), name="trial_kind"),
-        CheckConstraint(_one_of("certificate", CERTIFICATES), name="trial_certificate"),
-        CheckConstraint(
-            f"(kind = '{OK}' AND run_secs IS NOT NULL AND is_full IS NOT NULL AND detail IS NULL AND min_s > 0"
-            f" AND min_s <= median_s AND median_s <= max_s AND max_s < {MAX_SECONDS:.0f})"
-            f" OR (kind <> '{OK}' AND run_secs IS NULL AND is_full IS NULL AND detail IS NOT NULL"
-            " AND min_s IS NULL AND median_s IS NULL AND max_s IS NULL)",
-            name="trial_latency_xor_failure",
-        ),
-        # NULL comparisons are unknown, which a CHECK accepts: say NOT NULL for "ok" by itself.
-        CheckConstraint(
-            f"kind <> '{OK}' OR (min_s IS NOT NULL AND median_s IS NOT NULL AND max_s IS NOT NULL)",
-            name="trial_latency_known",
-        ),
-        Index("trial_by_run_and_speed", "run_id", "kind", "median_s"),
-    )
-
-    id: Mapped[str] = mapped_column(primary_key=True)
-    run_id: Mapped[str] = mapped_column(ForeignKey("run.id"))
-    trial: Mapped[int]
-    trace_json: Mapped[str]
-    kind: Mapped[str]
-    detail: Mapped[str | None]
-    run_secs: Mapped[list[float] | None] = mapped_column(JSON(none_as_null=True))
-    is_full: Mapped[bool | None]
-    min_s: Mapped[float | None]
-    median_s: Mapped[float | None]
-    max_s: Mapped[float | None]
-    artifact_sha256: Mapped[str | None]
-    predicted: Mapped[float | None]
-    max_abs_error: Mapped[float | None]
-    max_rel_error: Mapped[float | None]
-    certificate: Mapped[str]
-    phase_s: Mapped[dict[str, Any]]
-    measured_at_s: Mapped[float]
-
-
-class ConfirmedTrialRow(Base):
-    """One of the few candidates re-measured side by side: one sample per round, in the baseline's rounds."""
-
-    __tablename__ = "confirmed_trial"
-    __table_args__ = (
-        ForeignKeyConstraint(["run_id", "trial"], ["trial.run_id", "trial.trial"], name="confirmed_is_a_trial"),
-        CheckConstraint(f"min_s > 0 AND min_s <= max_s AND max_s < {MAX_SECONDS:.0f}", name="confirmed_latency"),
-    )
-
-    run_id: Mapped[str] = mapped_column(primary_key=True)
-    trial: Mapped[int] = mapped_column(primary_key=True)
-    run_secs: Mapped[list[float]]
-    min_s: Mapped[float]
-    max_s: Mapped[float]
-
-
-class ConfirmationRow(Base):
-    """One per run. The winner is one of its confirmed trials, or None when nothing could be confirmed."""
-
-    __tablename__ = "confirmation"
-    __table_args__ = (
-        ForeignKeyConstraint(
-            ["run_id", "winner"], ["confirmed_trial.run_id", "confirmed_trial.trial"], name="winner_is_confirmed"
-        ),
-        CheckConstraint(_one_of("verdict", VERDICTS), name="confirmation_verdict"),
-    )
-
-    run_id: Mapped[str] = mapped_column(ForeignKey("run.id"), primary_key=True)
-    baseline_secs: Mapped[list[float]]
-    winner: Mapped[int | None]
-    verdict: Mapped[str]
-    confirmed_at_s: Mapped[float]
-
-
-class ScheduleRow(Base):
-    """What a lookup serves: one per workload, target, device, policy and toolchain (tuning_db/publish.py)."""
-
-    __tablename__ = "schedule"
-    __table_args__ = (
-        UniqueConstraint(
-            "workload_key", "target_key", "device_key", "policy", "toolchain_key", name="one_best_schedule"
-        ),
-        CheckConstraint(f"median_s > 0 AND median_s < {MAX_SECONDS:.0f}", name="schedule_latency"),
-        CheckConstraint("speedup > 0 AND speedup_low > 0", name="schedule_speedup"),
-        # Slower than untuned is never published.
-        CheckConstraint(_one_of("verdict", ("faster", "tie")), name="schedule_verdict"),
-    )
-
-    id: Mapped[int] = mapped_column(primary_key=True)
-    workload_key: Mapped[str] = mapped_column(ForeignKey("workload.key"))
-    target_key: Mapped[str] = mapped_column(ForeignKey("target.key"))
-    device_key: Mapped[str] = mapped_column(ForeignKey("device.key"))
-    toolchain_key: Mapped[str] = mapped_column(ForeignKey("toolchain.key"))
-    policy: Mapped[str]
-    record_id: Mapped[str] = mapped_column(ForeignKey("trial.id"), unique=True)
-    median_s: Mapped[float]
-    baseline_median_s: Mapped[float]
-    speedup: Mapped[float]
-    speedup_low: Mapped[float]
-    speedup_high: Mapped[float]
-    verdict: Mapped[str]
-    published_at_s: Mapped[float]
+# What a lookup serves: one per workload, target, device, policy and code versions (tuning_db/publish.py).
+schedule = Table(
+    "schedule",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    _refer("workload_key", "workload.key"),
+    _refer("target_key", "target.key"),
+    _refer("device_key", "device.key"),
+    _need("code_key", String),
+    _need("policy", String),
+    Column("record_id", String, ForeignKey("trial.id"), nullable=False, unique=True),
+    _need("median_s", Float),
+    _need("baseline_median_s", Float),
+    _need("speedup", Float),
+    _need("speedup_low", Float),
+    _need("speedup_high", Float),
+    _need("verdict", String),
+    _need("published_at_s", Float),
+    UniqueConstraint("workload_key", "target_key", "device_key", "policy", "code_key", name="one_best_schedule"),
+    CheckConstraint(f"median_s > 0 AND median_s < {MAX_SECONDS:.0f}", name="schedule_latency"),
+    CheckConstraint("speedup > 0 AND speedup_low > 0", name="schedule_speedup"),
+    # Slower than untuned is never published.
+    CheckConstraint(_one_of("verdict", ("faster", "tie")), name="schedule_verdict"),
+)

@@ -8,7 +8,6 @@ alone does not take the place of a solid measurement. Winners slower than untune
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +15,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A winner against the baseline of its own rounds. Seconds per call; `speedup` is baseline / candidate."""
+    """A confirmed candidate against the baseline of its own rounds: seconds per call, and baseline / candidate;
+    the bounds are those of the 95 % interval (tuner/measure/stats.py).
+    """
 
     median_s: float
     baseline_median_s: float
@@ -26,34 +27,18 @@ class Standing:
 
 
 def standing(candidate_secs: Sequence[float], baseline_secs: Sequence[float]) -> Standing:
-    """Compares samples taken pairwise in the same rounds.
+    """Compares samples taken pairwise in the same rounds, as the engine does when it names a winner.
 
-    The bounds are the distribution-free interval of the median of the per-round ratios (sign test): exact, and the same
-    on every machine.
+    Raises:
+        ValueError: not one positive finite sample per round of both.
     """
-    if not candidate_secs or len(candidate_secs) != len(baseline_secs):
-        raise ValueError(f"want one sample per round of both, got {len(candidate_secs)} and {len(baseline_secs)}")
-    ratios = sorted(b / c for b, c in zip(baseline_secs, candidate_secs, strict=True))
-    rank = _sign_test_rank(len(ratios))
-    speedup = statistics.median(ratios)
+    from tuner.measure.stats import paired_speedup  # numpy: reading a database needs none
+
+    speedup = paired_speedup(baseline_secs, candidate_secs)
     return Standing(
         median_s=statistics.median(candidate_secs),
         baseline_median_s=statistics.median(baseline_secs),
-        speedup=speedup,
-        speedup_low=ratios[rank],
-        speedup_high=ratios[-1 - rank],
+        speedup=speedup.median,
+        speedup_low=speedup.low,
+        speedup_high=speedup.high,
     )
-
-
-def _sign_test_rank(n: int, confidence: float = 0.95) -> int:
-    """Index of the order statistic that bounds the median from below; 0 (the smallest) when n is too small.
-
-    The largest r with P(Binomial(n, 1/2) < r) <= (1 - confidence) / 2, as a 0-based index.
-    """
-    tail, rank = 0.0, 0
-    for r in range(n // 2):
-        tail += math.comb(n, r) / 2.0**n
-        if tail > (1.0 - confidence) / 2.0:
-            break
-        rank = r
-    return rank

@@ -1,32 +1,34 @@
-"""Reading: each function takes an open session and answers with plain data (tuning_db/views.py)."""
+"""Reading: each function takes an open connection and answers with plain data (tuning_db/views.py)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Select, func, select
-from sqlalchemy.orm import Session
+from sqlalchemy import Connection, Row, Table, func, select
 
 from tuner.errors import NotFoundError
 from tuner.outcome import Failure, FailureKind, Latency, Outcome
 from tuner.records import Confirmation
 from tuner.workloads.workload import Workload
+from tuning_db.canonical import code_versions
 from tuning_db.models import (
-    ConfirmationRow,
-    ConfirmedTrialRow,
-    DeviceRow,
-    RunRow,
-    ScheduleRow,
-    TargetRow,
-    ToolchainRow,
-    TrialRow,
-    WorkloadRow,
-    WorkloadSpecRow,
+    confirmation,
+    confirmed_trial,
+    device,
+    run,
+    schedule,
+    target,
+    toolchain,
+    trial,
+    workload,
+    workload_spec,
 )
+from tuning_db.publish import Standing
 from tuning_db.views import LookupAnswer, Published, RecordSummary, StoredDevice, StoredRecord
 
-_WORKLOAD_FIELDS = tuple(name for name in Workload.__dataclass_fields__)
+_STANDING = tuple(Standing.__dataclass_fields__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +37,7 @@ class Question:
 
     target_key: str
     device_key: str
-    toolchain: dict[str, str]
+    code_key: str
     policy: str | None
 
 
@@ -47,126 +49,119 @@ class Filter:
     only_published: bool = False
 
 
-def lookup(session: Session, question: Question, *, workload_key: str | None, digest: str | None) -> LookupAnswer:
-    keys = [workload_key] if workload_key is not None else _keys_of_spec(session, digest or "", question.toolchain)
+def lookup(connection: Connection, question: Question, *, workload_key: str | None, digest: str | None) -> LookupAnswer:
+    keys = [workload_key] if workload_key is not None else _keys_of_spec(connection, digest or "", question.code_key)
     if not keys:
-        return LookupAnswer(workload_key=None, tier="miss", record=None, reason=_never_tuned(session))
-    found = session.execute(
-        select(ScheduleRow, ToolchainRow.versions)
-        .join(ToolchainRow, ToolchainRow.key == ScheduleRow.toolchain_key)
-        .where(ScheduleRow.workload_key.in_(keys))
-        .order_by(ScheduleRow.published_at_s.desc(), ScheduleRow.id.desc())
+        return LookupAnswer(workload_key=None, tier="miss", record=None, reason=_never_tuned(connection))
+    published = connection.execute(
+        select(schedule)
+        .where(schedule.c.workload_key.in_(keys))
+        .order_by(schedule.c.published_at_s.desc(), schedule.c.id.desc())
     ).all()
     served = [
-        schedule
-        for schedule, versions in found
-        if schedule.target_key == question.target_key
-        and schedule.device_key == question.device_key
-        and _fits(versions, question.toolchain)
+        row
+        for row in published
+        if row.target_key == question.target_key
+        and row.device_key == question.device_key
+        and row.code_key == question.code_key
     ]
     if not served:
-        reason = _miss_reason(session, keys, question, [(s, v) for s, v in found])
+        reason = _miss_reason(connection, keys, question, published)
         return LookupAnswer(workload_key=keys[0], tier="miss", record=None, reason=reason)
-    best = next((s for s in served if s.policy == question.policy), served[0])
+    best = next((row for row in served if row.policy == question.policy), served[0])
     return LookupAnswer(
         workload_key=best.workload_key,
         tier="exact",
-        record=get_record(session, best.record_id),
+        record=get_record(connection, best.record_id),
         reason=f"confirmed {best.speedup:.3g}x over untuned on this device under policy {best.policy}",
     )
 
 
-def _keys_of_spec(session: Session, digest: str, toolchain: dict[str, str]) -> list[str]:
-    """The workloads a spec stands for; under this toolchain if there is one, so an older catalogue's is not served."""
-    rows = session.execute(
-        select(WorkloadSpecRow.workload_key, ToolchainRow.versions)
-        .join(ToolchainRow, ToolchainRow.key == WorkloadSpecRow.toolchain_key)
-        .where(WorkloadSpecRow.digest == digest)
-        .order_by(WorkloadSpecRow.seen_at_s.desc())
+def _keys_of_spec(connection: Connection, digest: str, code_key: str) -> list[str]:
+    """The workloads a spec stands for: under these code versions if it was tuned with them, else under all others."""
+    rows = connection.execute(
+        select(workload_spec.c.workload_key, workload_spec.c.code_key)
+        .where(workload_spec.c.digest == digest)
+        .order_by(workload_spec.c.seen_at_s.desc())
     ).all()
-    fitting = [key for key, versions in rows if _fits(versions, toolchain)]
-    return fitting[:1] or list(dict.fromkeys(key for key, _ in rows))
+    fitting = [key for key, made_with in rows if made_with == code_key]
+    return fitting or list(dict.fromkeys(key for key, _ in rows))
 
 
-def _fits(versions: dict[str, Any], wanted: dict[str, str]) -> bool:
-    return all(versions.get(name) == version for name, version in wanted.items())
-
-
-def _never_tuned(session: Session) -> str:
-    if session.scalar(select(func.count()).select_from(RunRow)) == 0:
+def _never_tuned(connection: Connection) -> str:
+    if connection.scalar(select(run.c.id).limit(1)) is None:
         return "nothing was tuned into this database yet; run: tunesmith tune WORKLOAD"
     return "this workload was never tuned into this database; run: tunesmith tune WORKLOAD"
 
 
-def _miss_reason(
-    session: Session, keys: list[str], question: Question, published: list[tuple[ScheduleRow, dict[str, Any]]]
-) -> str:
+def _miss_reason(connection: Connection, keys: list[str], question: Question, published: Sequence[Row[Any]]) -> str:
     """Tells what there is and why it is not served, the nearest first."""
-    here = [(s, v) for s, v in published if s.target_key == question.target_key]
-    same_device = [(s, v) for s, v in here if s.device_key == question.device_key]
+    here = [row for row in published if row.target_key == question.target_key]
+    same_device = [row for row in here if row.device_key == question.device_key]
     if same_device:
-        versions = ", ".join(f"{name} {version}" for name, version in sorted(same_device[0][1].items()))
+        made_with = code_versions(get_record(connection, same_device[0].record_id).toolchain)
+        versions = ", ".join(f"{name} {version}" for name, version in sorted(made_with.items()))
         return f"tuned with another toolchain only ({versions}); tune it again with this one"
     if here:
-        devices = session.scalars(select(DeviceRow).where(DeviceRow.key.in_({s.device_key for s, _ in here}))).all()
-        names = ", ".join(f"{d.info.get('model', 'unknown')} [{d.key}]" for d in devices[:3])
+        others = [_by_key(connection, device, key) for key in dict.fromkeys(row.device_key for row in here)]
+        names = ", ".join(f"{d.info.get('model', 'unknown')} [{d.key}]" for d in others[:3])
         return f"tuned on another device only ({names}), and latencies do not carry over; tune it here"
     if published:
-        wanted = {s.target_key for s, _ in published}
-        targets = session.scalars(select(TargetRow).where(TargetRow.key.in_(wanted))).all()
-        names = "; ".join(describe_target(t.canonical) for t in targets[:3])
+        known = [_by_key(connection, target, key) for key in dict.fromkeys(row.target_key for row in published)]
+        names = "; ".join(describe_target(t.canonical) for t in known[:3])
         return f"tuned for another target only ({names}); tune it for this one"
-    runs = select(RunRow.id).where(RunRow.workload_key.in_(keys))
-    n_runs = session.scalar(select(func.count()).select_from(runs.subquery())) or 0
+    runs = select(run.c.id).where(run.c.workload_key.in_(keys))
+    n_runs = connection.scalar(select(func.count()).select_from(runs.subquery())) or 0
     if n_runs == 0:
-        return _never_tuned(session)
-    n_trials = session.scalar(select(func.count(TrialRow.id)).where(TrialRow.run_id.in_(runs))) or 0
+        return _never_tuned(connection)
+    n_trials = connection.scalar(select(func.count()).select_from(trial).where(trial.c.run_id.in_(runs))) or 0
     return (
         f"{n_trials} trials in {n_runs} run{'s' * (n_runs != 1)}, but none was confirmed to be at least as fast as"
         " untuned; tune it with more trials"
     )
 
 
-def describe_target(target: dict[str, Any]) -> str:
+def describe_target(attrs: dict[str, Any]) -> str:
     """E.g. "llvm mcpu=skylake num-cores=2"."""
-    settings = (f"{k}={v}" for k, v in sorted(target.items()) if k in ("mcpu", "arch", "num-cores"))
-    return " ".join((str(target.get("kind", "unknown")), *settings))
+    settings = (f"{k}={v}" for k, v in sorted(attrs.items()) if k in ("mcpu", "arch", "num-cores"))
+    return " ".join((str(attrs.get("kind", "unknown")), *settings))
 
 
-def get_record(session: Session, id_or_prefix: str) -> StoredRecord:
+def get_record(connection: Connection, id_or_prefix: str) -> StoredRecord:
     prefix = id_or_prefix.strip().lower()
     if not prefix or not all(c in "0123456789abcdef" for c in prefix):
         raise NotFoundError(
             f"no record {id_or_prefix!r}: ids are up to 16 hex digits; list them with: tunesmith records"
         )
-    ids = session.scalars(
-        select(TrialRow.id).where(TrialRow.id >= prefix, TrialRow.id < prefix + "g").order_by(TrialRow.id).limit(4)
-    ).all()
-    if not ids:
+    # "g" follows the last hex digit: a range, so that the index serves it.
+    starting = (trial.c.id >= prefix) & (trial.c.id < prefix + "g")
+    rows = connection.execute(select(trial).where(starting).order_by(trial.c.id).limit(4)).all()
+    if not rows:
         raise NotFoundError(f"no record {id_or_prefix!r} in this database; list them with: tunesmith records")
-    if len(ids) > 1 and prefix not in ids:
-        raise NotFoundError(
-            f"{id_or_prefix!r} is the start of several records ({', '.join(ids[:3])}{', ...' * (len(ids) > 3)});"
-            " give more digits"
-        )
-    return _stored(session, session.get_one(TrialRow, ids[0]))
+    if len(rows) > 1 and prefix != rows[0].id:
+        some = ", ".join(row.id for row in rows[:3]) + ", ..." * (len(rows) > 3)
+        raise NotFoundError(f"{id_or_prefix!r} is the start of several records ({some}); give more digits")
+    return _stored(connection, rows[0])
 
 
-def _stored(session: Session, row: TrialRow) -> StoredRecord:
-    run = session.get_one(RunRow, row.run_id)
-    workload = session.get_one(WorkloadRow, run.workload_key)
+def _stored(connection: Connection, row: Row[Any]) -> StoredRecord:
+    of_run = connection.execute(select(run).where(run.c.id == row.run_id)).one()
+    module = _by_key(connection, workload, of_run.workload_key)
+    confirmed = connection.execute(
+        select(confirmed_trial).where(confirmed_trial.c.run_id == row.run_id, confirmed_trial.c.trial == row.trial)
+    ).one_or_none()
     return StoredRecord(
         id=row.id,
         run_id=row.run_id,
         trial=row.trial,
-        workload=Workload.from_dict({name: getattr(workload, name) for name in _WORKLOAD_FIELDS}),
-        spec=run.spec,
-        target=session.get_one(TargetRow, run.target_key).canonical,
-        device=session.get_one(DeviceRow, run.device_key).info,
-        toolchain=session.get_one(ToolchainRow, run.toolchain_key).versions,
-        policy=run.policy,
-        n_threads=run.n_threads,
-        seed=run.seed,
+        workload=Workload.from_dict({name: getattr(module, name) for name in Workload.__dataclass_fields__}),
+        spec=of_run.spec,
+        target=_by_key(connection, target, of_run.target_key).canonical,
+        device=_by_key(connection, device, of_run.device_key).info,
+        toolchain=_by_key(connection, toolchain, of_run.toolchain_key).versions,
+        policy=of_run.policy,
+        n_threads=of_run.n_threads,
+        seed=of_run.seed,
         trace_json=row.trace_json,
         outcome=_outcome(row),
         artifact_sha256=row.artifact_sha256,
@@ -175,99 +170,109 @@ def _stored(session: Session, row: TrialRow) -> StoredRecord:
         max_rel_error=row.max_rel_error,
         certificate=row.certificate,
         phase_s=row.phase_s,
-        baseline_secs=tuple(run.baseline_secs),
-        confirmation=_confirmation(session, run.id),
+        baseline_secs=tuple(of_run.baseline_secs),
+        confirmation=_confirmation(connection, row.run_id),
+        standing=None if confirmed is None else _standing(confirmed),
         measured_at_s=row.measured_at_s,
-        published=_published(session, row.id),
+        published=_published(connection, row.id),
     )
 
 
-def _outcome(row: TrialRow) -> Outcome:
+def _by_key(connection: Connection, table: Table, key: str) -> Row[Any]:
+    """A row that a foreign key names."""
+    return connection.execute(select(table).where(table.c.key == key)).one()
+
+
+def _outcome(row: Row[Any]) -> Outcome:
     if row.run_secs is not None:
         return Latency(tuple(row.run_secs), full=bool(row.is_full))
     return Failure(FailureKind(row.kind), row.detail or "")
 
 
-def _confirmation(session: Session, run_id: str) -> Confirmation | None:
-    row = session.get(ConfirmationRow, run_id)
+def _confirmation(connection: Connection, run_id: str) -> Confirmation | None:
+    row = connection.execute(select(confirmation).where(confirmation.c.run_id == run_id)).one_or_none()
     if row is None:
         return None
-    confirmed = session.scalars(
-        select(ConfirmedTrialRow).where(ConfirmedTrialRow.run_id == run_id).order_by(ConfirmedTrialRow.trial)
+    confirmed = connection.execute(
+        select(confirmed_trial.c.trial, confirmed_trial.c.run_secs)
+        .where(confirmed_trial.c.run_id == run_id)
+        .order_by(confirmed_trial.c.trial)
     )
     return Confirmation(
         baseline_secs=tuple(row.baseline_secs),
-        candidate_secs={c.trial: tuple(c.run_secs) for c in confirmed},
+        candidate_secs={number: tuple(secs) for number, secs in confirmed},
         winner=row.winner,
         verdict=row.verdict,
     )
 
 
-def _published(session: Session, record_id: str) -> Published | None:
-    row = session.scalars(select(ScheduleRow).where(ScheduleRow.record_id == record_id)).one_or_none()
+def _published(connection: Connection, record_id: str) -> Published | None:
+    row = connection.execute(select(schedule).where(schedule.c.record_id == record_id)).one_or_none()
     if row is None:
         return None
-    return Published(
-        record_id=row.record_id,
-        median_s=row.median_s,
-        baseline_median_s=row.baseline_median_s,
-        speedup=row.speedup,
-        speedup_ci95=(row.speedup_low, row.speedup_high),
-        verdict=row.verdict,
-        published_at_s=row.published_at_s,
-    )
+    return Published(standing=_standing(row), verdict=row.verdict, published_at_s=row.published_at_s)
 
 
-def list_records(session: Session, wanted: Filter, limit: int) -> list[RecordSummary]:
-    rows: Select[Any] = (
-        select(TrialRow, RunRow, WorkloadRow.label, TargetRow.canonical, ScheduleRow.id)
-        .join(RunRow, RunRow.id == TrialRow.run_id)
-        .join(WorkloadRow, WorkloadRow.key == RunRow.workload_key)
-        .join(TargetRow, TargetRow.key == RunRow.target_key)
-        .outerjoin(ScheduleRow, ScheduleRow.record_id == TrialRow.id)
+def _standing(row: Row[Any]) -> Standing:
+    return Standing(**{name: getattr(row, name) for name in _STANDING})
+
+
+def list_records(connection: Connection, wanted: Filter, limit: int) -> list[RecordSummary]:
+    rows = (
+        select(
+            *(trial.c[name] for name in ("id", "trial", "kind", "median_s", "measured_at_s")),
+            *(run.c[name] for name in ("workload_key", "device_key", "policy")),
+            workload.c.label,
+            target.c.canonical,
+            schedule.c.id.is_not(None).label("is_published"),
+        )
+        .join_from(trial, run, run.c.id == trial.c.run_id)
+        .join(workload, workload.c.key == run.c.workload_key)
+        .join(target, target.c.key == run.c.target_key)
+        .outerjoin(schedule, schedule.c.record_id == trial.c.id)
     )
     if wanted.workload_key is not None:
-        rows = rows.where(RunRow.workload_key == wanted.workload_key)
+        rows = rows.where(run.c.workload_key == wanted.workload_key)
     if wanted.digest is not None:
-        known = select(WorkloadSpecRow.workload_key).where(WorkloadSpecRow.digest == wanted.digest)
-        rows = rows.where(RunRow.workload_key.in_(known))
+        known = select(workload_spec.c.workload_key).where(workload_spec.c.digest == wanted.digest)
+        rows = rows.where(run.c.workload_key.in_(known))
     if wanted.device_key is not None:
-        rows = rows.where(RunRow.device_key == wanted.device_key)
+        rows = rows.where(run.c.device_key == wanted.device_key)
     if wanted.only_published:
-        rows = rows.where(ScheduleRow.id.is_not(None))
-    newest = rows.order_by(TrialRow.measured_at_s.desc(), TrialRow.trial.desc(), TrialRow.id).limit(limit)
+        rows = rows.where(schedule.c.id.is_not(None))
+    newest = rows.order_by(trial.c.measured_at_s.desc(), trial.c.trial.desc(), trial.c.id).limit(limit)
     return [
         RecordSummary(
-            id=trial.id,
-            workload_key=run.workload_key,
-            label=label,
-            target=target,
-            device_key=run.device_key,
-            policy=run.policy,
-            trial=trial.trial,
-            kind=trial.kind,
-            median_s=trial.median_s,
-            is_published=schedule_id is not None,
-            measured_at_s=trial.measured_at_s,
+            id=row.id,
+            workload_key=row.workload_key,
+            label=row.label,
+            target=row.canonical,
+            device_key=row.device_key,
+            policy=row.policy,
+            trial=row.trial,
+            kind=row.kind,
+            median_s=row.median_s,
+            is_published=row.is_published,
+            measured_at_s=row.measured_at_s,
         )
-        for trial, run, label, target, schedule_id in session.execute(newest)
+        for row in connection.execute(newest)
     ]
 
 
-def list_devices(session: Session) -> list[StoredDevice]:
-    n_runs = select(RunRow.device_key, func.count().label("n")).group_by(RunRow.device_key).subquery()
-    rows = session.execute(
-        select(DeviceRow, n_runs.c.n)
-        .outerjoin(n_runs, n_runs.c.device_key == DeviceRow.key)
-        .order_by(DeviceRow.last_seen_at_s.desc(), DeviceRow.key)
+def list_devices(connection: Connection) -> list[StoredDevice]:
+    n_runs = select(run.c.device_key, func.count().label("n")).group_by(run.c.device_key).subquery()
+    rows = connection.execute(
+        select(device, n_runs.c.n)
+        .outerjoin(n_runs, n_runs.c.device_key == device.c.key)
+        .order_by(device.c.last_seen_at_s.desc(), device.c.key)
     )
     return [
         StoredDevice(
-            key=device.key,
-            info=device.info,
-            n_runs=n or 0,
-            first_seen_at_s=device.first_seen_at_s,
-            last_seen_at_s=device.last_seen_at_s,
+            key=row.key,
+            info=row.info,
+            n_runs=row.n or 0,
+            first_seen_at_s=row.first_seen_at_s,
+            last_seen_at_s=row.last_seen_at_s,
         )
-        for device, n in rows
+        for row in rows
     ]

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from tuner.outcome import Outcome
 from tuner.records import Confirmation
 from tuner.workloads.workload import Workload
+from tuning_db.publish import Standing
 
 Tier = Literal["exact", "miss"]
 
@@ -38,6 +39,8 @@ class StoredRecord:
     baseline_secs: tuple[float, ...]
     confirmation: Confirmation | None
     """The run's, with every candidate confirmed in it; None when the run ended before."""
+    standing: Standing | None
+    """This record's in that confirmation; None when it was not among those re-measured."""
     measured_at_s: float
     published: Published | None
     """As what this record is served now; None when it is not a published schedule."""
@@ -45,13 +48,9 @@ class StoredRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """Why a schedule is served: confirmed medians and its speed-up with a 95 % interval (tuning_db/publish.py)."""
+    """That a record is what lookups serve, and why (tuning_db/publish.py)."""
 
-    record_id: str
-    median_s: float
-    baseline_median_s: float
-    speedup: float
-    speedup_ci95: tuple[float, float]
+    standing: Standing
     verdict: str
     published_at_s: float
 

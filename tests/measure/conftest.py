@@ -12,12 +12,13 @@ from tuner.measure.worker import IsolatedWorker
 from tuner.measure.zygote import Zygote
 
 # Not imported from kernels.py: that needs TVM, which belongs in children.
-KERNEL_JOBS = {n: f"tests.measure.kernels:{n}" for n in ("affine_workload", "kernel", "normalised_workload")}
+KERNEL_JOBS = {n: f"tests.measure.kernels:{n}" for n in ("affine_workload", "kernel", "normalised_workload", "untuned")}
+MODULE_JOBS = {"odd_module": "tests.measure.odd_modules:odd_module"}
 
 
 @pytest.fixture(scope="session")
 def zygote() -> Iterator[Zygote]:
-    with Zygote(2, more_jobs={**faults.JOBS, **KERNEL_JOBS}) as zygote:
+    with Zygote(2, more_jobs={**faults.JOBS, **KERNEL_JOBS, **MODULE_JOBS}) as zygote:
         zygote.start()
         yield zygote
     assert not psutil.Process().children(recursive=True)

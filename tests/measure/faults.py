@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -18,7 +20,7 @@ JOBS = {
     for name in (
         "echo", "segfault", "hang", "busy", "eat_memory", "raise_value_error", "raise_workload_error",
         "exit_quietly", "freeze", "taint", "worker_pid", "unsendable", "noisy", "fork_child", "die_by",
-        "remember", "recall", "threads", "sleep_for",
+        "remember", "recall", "threads", "sleep_for", "unspeakable", "garbage",
     )
 }  # fmt: skip
 
@@ -84,6 +86,19 @@ def worker_pid() -> int:
 
 def unsendable() -> object:
     return object()
+
+
+def unspeakable() -> str:
+    return "\ud800"
+
+
+def garbage(size: int) -> None:
+    """Writes to every open socket, as a kernel with damaged memory might."""
+    for fd in map(int, os.listdir("/proc/self/fd")):
+        with contextlib.suppress(OSError):
+            if os.readlink(f"/proc/self/fd/{fd}").startswith("socket:"):
+                os.write(fd, struct.pack("<Q", size) + b"\xc1" * 5)
+    time.sleep(60)
 
 
 def noisy(megabytes: int) -> str:

@@ -32,6 +32,11 @@ def kernel(name: str, n: int) -> bytes:
     return object_code(made if isinstance(made, IRModule) else _module(made), TARGET)
 
 
+def untuned(module_json: str) -> bytes:
+    """Object code of any module as it is."""
+    return object_code(tvm.ir.load_json(module_json), TARGET)
+
+
 def _module(function: Any) -> IRModule:
     return IRModule({"main": function.with_attr("global_symbol", "main")})
 

@@ -8,11 +8,12 @@ import psutil
 import pytest
 
 from tuner.config import Limits, Policy
-from tuner.errors import JobRaised, WorkerDied
+from tuner.errors import JobRaised, WorkerDied, WorkloadError
 from tuner.measure.pool import WorkerPool
 from tuner.measure.runner import Runner
 from tuner.measure.worker import IsolatedWorker
 from tuner.outcome import Failure, FailureKind, Latency
+from tuner.workloads.spec import parse_workload
 from tuner.workloads.workload import Workload
 
 TARGET = {"kind": "llvm", "num-cores": 2}
@@ -37,14 +38,18 @@ def build(zygote):
         yield build
 
 
-def affine_runner(zygote, build, n):
+def affine_runner(zygote, build, n, limits=LIMITS, baseline="good"):
     with IsolatedWorker(zygote, jobs_per_worker=1, extra_memory_bytes=1 << 30) as worker:
         workload = Workload.from_dict(worker.call("affine_workload", {"n": n}, 20))
-    runner = Runner(zygote, LIMITS)
-    baseline = runner.setup(workload, TARGET, build("good", n), seed=3, n_input_sets=3, policy=POLICY)
-    assert baseline.oracle == "float64"
-    assert baseline.max_abs_error < 1e-6
-    assert len(baseline.run_secs) == 3
+    runner = Runner(zygote, limits)
+    try:
+        found = runner.setup(workload, TARGET, build(baseline, n), seed=3, n_input_sets=3, policy=POLICY)
+    except BaseException:
+        runner.close()
+        raise
+    assert found.oracle == "float64"
+    assert found.max_abs_error < 1e-6
+    assert len(found.run_secs) == 3
     return runner
 
 
@@ -127,6 +132,45 @@ def test_confirm_interleaves_and_names_the_broken_one(runner, build):
     assert "SIGABRT" in aborts.detail
     assert isinstance(wrong, Failure)
     assert wrong.kind is FailureKind.WRONG_ANSWER
+
+
+def test_memory_stays_flat_over_300_jobs(zygote, build):
+    """Beyond what the first 50 leave in caches."""
+    patient = Limits(run_timeout_s=20.0, extra_memory_bytes=1 << 28)
+    with affine_runner(zygote, build, 64, patient) as runner:
+        codes = [build("parallel", 64), build("good", 64), build("wrong_in_one", 64)]
+        for i in range(300):
+            runner.measure(codes[i % 3], 1e-12)
+            if i == 50:
+                pid, before = runner.pid, psutil.Process(runner.pid).memory_info().rss
+        assert runner.pid == pid
+        assert psutil.Process(pid).memory_info().rss - before < 4 << 20
+
+
+def test_an_untuned_module_that_cannot_be_run_is_a_workload_error(zygote, build):
+    impatient = Limits(run_timeout_s=2.0, setup_timeout_s=2.0, extra_memory_bytes=1 << 28)
+    for name, why in (("aborts", "can't be run.*SIGABRT"), ("never_ends", "too slow"), ("one_past_the_end", "faulty")):
+        with pytest.raises(WorkloadError, match=f"affine: the untuned module .*{why}"):
+            affine_runner(zygote, build, 1000, impatient, baseline=name)
+
+
+def test_a_catalogue_operator_is_held_against_numpy(zygote, build):
+    request = {name: parse_workload(f"{name}:shape=33x70").to_dict() for name in ("softmax", "log_softmax")}
+    with IsolatedWorker(zygote, jobs_per_worker=9, extra_memory_bytes=1 << 30) as worker:
+        data = {name: worker.call("workload.resolve", {"request": r}, 30) for name, r in request.items()}
+        code = {name: worker.call("untuned", {"module_json": d["module_json"]}, 30) for name, d in data.items()}
+    workload = Workload.from_dict(data["softmax"])
+    with Runner(zygote, LIMITS) as runner:
+        with pytest.raises(WorkloadError, match=r"softmax.*contradicts the numpy reference: output 'out' at"):
+            runner.setup(workload, TARGET, code["log_softmax"], seed=0, n_input_sets=2, policy=POLICY)
+        baseline = runner.setup(workload, TARGET, code["softmax"], seed=0, n_input_sets=2, policy=POLICY)
+        assert baseline.oracle == "reference"
+        assert isinstance(runner.measure(code["softmax"], None).outcome, Latency)
+        runner.close()
+        assert isinstance(runner.measure(code["softmax"], None).outcome, Latency)
+        wrong = runner.measure(code["log_softmax"], None).outcome
+        assert isinstance(wrong, Failure)
+        assert wrong.kind is FailureKind.WRONG_ANSWER
 
 
 def test_a_sum_whose_zeroing_was_hoisted_is_always_a_wrong_answer(zygote, build):

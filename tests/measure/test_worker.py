@@ -36,7 +36,18 @@ def test_an_exception_keeps_the_process(worker):
         worker.call("unsendable", {}, 10)
     with pytest.raises(TypeError):
         worker.call("echo", {"x": object()}, 10)
+    with pytest.raises(JobRaised, match="UnicodeEncodeError"):
+        worker.call("unspeakable", {}, 10)
+    with pytest.raises(ValueError):
+        worker.call("echo", {"x": "\ud800"}, 10)
     assert worker.call("worker_pid", {}, 10) == before
+
+
+@pytest.mark.parametrize("size", [5, 1 << 62])
+def test_garbage_on_the_socket_is_a_death(worker, size):
+    with pytest.raises(WorkerDied, match="no answer"):
+        worker.call("garbage", {"size": size}, 10)
+    assert still_works(worker)
 
 
 @pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGABRT, signal.SIGKILL, signal.SIGILL])
@@ -45,6 +56,11 @@ def test_death_by_signal_names_it(worker, number):
         worker.call("die_by", {"signal_number": int(number)}, 10)
     assert caught.value.signal_name == number.name
     assert still_works(worker)
+
+
+def test_death_by_a_signal_without_a_name(worker):
+    with pytest.raises(WorkerDied, match=f"died of signal {signal.SIGRTMIN + 3}"):
+        worker.call("die_by", {"signal_number": int(signal.SIGRTMIN) + 3}, 10)
 
 
 def test_segfault_and_quiet_exit(worker):

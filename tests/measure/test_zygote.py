@@ -76,8 +76,10 @@ def test_zygote_lost_during_a_job(own_zygote):
         assert worker.call("echo", {"x": 1}, 10) == {"x": 1}
 
 
-def test_a_zygote_that_cannot_import_says_so():
-    with Zygote(1, env={"PYTHONPATH": str(ROOT / "tuner" / "measure")}) as zygote, pytest.raises(ToolchainError):
+def test_a_zygote_that_cannot_import_says_so(tmp_path):
+    (tmp_path / "tvm.py").write_text("raise ImportError('broken')")
+    path = f"{tmp_path}:{ROOT}"
+    with Zygote(1, env={"PYTHONPATH": path}) as zygote, pytest.raises(ToolchainError):
         zygote.fork()
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import os
+import time
 from typing import Any
 
 from tuner.measure.codegen import assembly
 from tuner.targets.llvm import check_job, llvm_features
-from tuner.targets.peak_kernels import compute_kernels, compute_module
+from tuner.targets.peak_kernels import compute_kernels, compute_module, fastest_call
 from tuner.targets.pinning import pin_threads
 from tuner.tvm_api import tvm
 
@@ -24,6 +26,19 @@ def placement(n_threads: int) -> dict[str, Any]:
     first, second = pin_threads(n_threads), pin_threads(n_threads)
     threads = [sorted(os.sched_getaffinity(int(t))) for t in os.listdir("/proc/self/task")]
     return {"cpus": list(first), "again": list(second), "threads": sorted(threads)}
+
+
+def time_late_starter(n_slow: int, us_per_count: float) -> float:
+    """Microseconds per count that `fastest_call` finds for work whose first calls each wait 1 ms longer."""
+    calls = itertools.count()
+
+    def run(count: int) -> None:
+        end = time.perf_counter() + count * us_per_count * 1e-6 + (1e-3 if next(calls) < n_slow else 0.0) + 12e-6
+        while time.perf_counter() < end:
+            pass
+
+    seconds, count, _ = fastest_call(run, first=10)
+    return seconds / count * 1e6
 
 
 def check_all(targets: list[dict[str, Any]]) -> list[dict[str, Any]]:

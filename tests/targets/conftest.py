@@ -14,6 +14,7 @@ JOBS = {
     "test.catalogue": "tuner.targets.llvm:catalogue_job",
     "test.disassemble": "tests.targets.child_jobs:disassemble",
     "test.placement": "tests.targets.child_jobs:placement",
+    "test.late_starter": "tests.targets.child_jobs:time_late_starter",
     "test.check_all": "tests.targets.child_jobs:check_all",
 }
 

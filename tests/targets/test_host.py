@@ -56,7 +56,7 @@ def write(root: Path, files: dict[str, str]) -> Path:
             {
                 "proc/self/mountinfo": V2,
                 "proc/self/cgroup": "0::/a/b\n",
-                "sys/fs/cgroup/a/b/cpu.max": "max 100000",
+                "sys/fs/cgroup/a/b/cpu.max": "700000 100000",
                 "sys/fs/cgroup/a/cpu.max": "300000 100000",
             },
             3.0,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import timeit
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -90,6 +92,12 @@ def test_measured_once_and_kept(tmp_path: Path) -> None:
     assert len(list((tmp_path / "new").iterdir())) == 1
 
 
+def test_a_disturbed_point_is_as_fast_as_the_next_larger(tmp_path: Path) -> None:
+    points = [[1e5, 1e9], [1e6, 5e9], [1e7, 3e9], [1e8, 4e9], [1e9, 1e9]]
+    roofline = load_or_measure(TARGET, DEVICE, tmp_path, Meter(bandwidth=points))
+    assert [rate for _, rate in roofline.bandwidth] == [5e9, 5e9, 4e9, 4e9, 1e9]
+
+
 def test_another_target_or_device_is_measured_for_itself(tmp_path: Path) -> None:
     other = parse_target("llvm -mcpu=haswell", HOST)
     assert (
@@ -163,10 +171,17 @@ def test_peaks_of_this_machine_are_plausible(worker: IsolatedWorker) -> None:
     assert all(1e9 < rate < N_THREADS * 1e13 for rate in rates.values())
     assert rates["int8"] >= rates["int32"] / 2
     assert sizes == sorted(sizes)
-    bandwidths = [rate for _, rate in answer["bandwidth"]]
-    assert bandwidths == sorted(bandwidths, reverse=True)
-    assert all(1e8 < rate < N_THREADS * 1e12 for rate in bandwidths)
+    assert all(1e8 < rate < N_THREADS * 1e12 for _, rate in answer["bandwidth"])
     assert answer["noise"] >= 1.0
+    # No matrix product beats it, not even a library's; the slack is for what else runs here.
+    a = np.ones((512, 512), dtype=np.float32)
+    seconds = min(timeit.repeat(lambda: a @ a, number=1, repeat=20))
+    assert 2 * 512**3 / seconds < 1.3 * rates["float32"] * max(1, (os.cpu_count() or 1) / N_THREADS)
+
+
+def test_slow_first_calls_do_not_hide_the_cost_of_a_call(worker: IsolatedWorker) -> None:
+    per_count_us = worker.call("test.late_starter", {"n_slow": 4, "us_per_count": 1.0}, 60)
+    assert 1.0 <= per_count_us < 1.2  # 12 us for each call would be 2.2 a count if ten counts were timed
 
 
 def test_peak_kernels_use_full_vectors(worker: IsolatedWorker) -> None:

@@ -83,6 +83,7 @@ def test_measured_but_not_confirmed_is_not_served(repository: Repository) -> Non
         ({"target": {"kind": "cuda", "arch": "sm_80"}}, "another target only (llvm mcpu=skylake num-cores=2)"),
         ({"target": {**TARGET, "num-cores": 4}}, "another target"),
         ({"toolchain": {**TOOLCHAIN, "tvm": "0.28.0"}}, "tvm 0.27.0.post1"),
+        ({"digest": spec_digest(workload().spec), "toolchain": {"tvm": "0.28.0"}}, "tvm 0.27.0.post1"),
         ({"workload_key": "b" * 64}, "never tuned"),
         ({"digest": spec_digest({"op": "softmax"})}, "never tuned"),
     ],
@@ -101,9 +102,13 @@ def test_an_empty_database_says_so(repository: Repository) -> None:
     assert "nothing was tuned" in ask(repository).reason
 
 
-def test_versions_that_the_asker_does_not_name_are_not_compared(repository: Repository) -> None:
-    run(repository, "run-1", confirmation(1, 2.0))
-    assert ask(repository, toolchain={"tvm": TOOLCHAIN["tvm"]}).tier == "exact"
+def test_versions_that_leave_the_code_alone_are_not_compared(repository: Repository) -> None:
+    winner = run(repository, "run-1", confirmation(1, 2.0), toolchain={**TOOLCHAIN, "python": "3.11.7"})
+    run(repository, "run-2", confirmation(1, 1.5), toolchain={**TOOLCHAIN, "python": "3.12.1"})
+    answer = ask(repository, toolchain={**TOOLCHAIN, "python": "3.13.0"})
+    assert answer.record is not None
+    assert answer.record.id == winner
+    assert ask(repository, toolchain={**TOOLCHAIN, "something new": "1"}).tier == "miss"
 
 
 def test_policies_do_not_compete(repository: Repository) -> None:
@@ -151,15 +156,8 @@ def test_records_and_devices_are_listed(repository: Repository) -> None:
 
 
 @given(st.lists(st.tuples(st.floats(1e-6, 10), st.floats(1e-6, 10)), min_size=1, max_size=40))
-def test_the_interval_holds_the_speedup_and_turns_round_with_the_sides(pairs: list[tuple[float, float]]) -> None:
+def test_the_interval_holds_the_speedup(pairs: list[tuple[float, float]]) -> None:
     candidate, baseline = zip(*pairs, strict=True)
-    now, turned = standing(candidate, baseline), standing(baseline, candidate)
-    assert now.speedup_low <= now.speedup <= now.speedup_high
-    assert now.speedup_low == pytest.approx(1 / turned.speedup_high)
-
-
-def test_the_interval_has_the_textbook_ranks() -> None:
-    """For n = 15 the 95 % sign-test interval runs from the 4th to the 12th value; up to n = 5 it is the whole range."""
-    for n, low, high in ((5, 1, 5), (6, 1, 6), (15, 4, 12), (20, 6, 15)):
-        now = standing([1.0] * n, [float(i) for i in range(1, n + 1)])
-        assert (now.speedup_low, now.speedup_high) == (low, high)
+    now = standing(candidate, baseline)
+    assert 0 < now.speedup_low <= now.speedup <= now.speedup_high
+    assert now.speedup_low >= min(b / c for c, b in pairs) * (1 - 1e-12)

@@ -40,7 +40,7 @@ def test_a_record_comes_back_whole(repository: Repository) -> None:
     assert got.phase_s == {"build": 0.05, "run": 0.1}
     assert got.measured_at_s == 1_700_000_001.5
     assert got.published is not None
-    assert got.published.speedup == pytest.approx(2.0)
+    assert got.published.standing.speedup == pytest.approx(2.0)
 
 
 @pytest.mark.parametrize("kind", list(FailureKind))

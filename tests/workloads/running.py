@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import tvm
+import tvm_ffi
 from numpy.typing import NDArray
 
 from tuner.workloads.inputs import numpy_dtype
@@ -24,15 +25,20 @@ def run_untuned(workload: Workload, inputs: Sequence[Any]) -> list[NDArray[Any]]
         dtype = numpy_dtype(arg.dtype)
         if value is None:
             value = np.full(arg.shape, 77 if dtype.kind in "iub" else np.nan, dtype)
-        if arg.strides is not None:
-            extent = 1 + sum((n - 1) * s for n, s in zip(arg.shape, arg.strides, strict=True))
-            wide = np.zeros(extent, dtype)
-            strides = [s * dtype.itemsize for s in arg.strides]
-            view = np.lib.stride_tricks.as_strided(wide, arg.shape, strides)
-            view[...] = value
-            values.append(tvm.runtime.from_dlpack(view))
-        else:
-            values.append(tvm.runtime.tensor(value))
+        values.append(_tensor(value, arg.strides))
     tvm.compile(load_module(workload), target={"kind": "llvm"})["main"](*values)
     roles = [arg.role for arg in workload.args]
     return [v.numpy() for v, role in zip(values, roles, strict=True) if role in ("out", "inout")]
+
+
+def _tensor(value: NDArray[Any], strides: tuple[int, ...] | None) -> Any:
+    """A TVM tensor of a copy, laid out with strides in elements."""
+    if strides is None:
+        return tvm.runtime.tensor(value)
+    extent = 1 + sum((n - 1) * s for n, s in zip(value.shape, strides, strict=True))
+    memory = np.zeros(extent * value.itemsize + 64, np.uint8)
+    start = -memory.ctypes.data % 64
+    aligned = memory[start : start + extent * value.itemsize].view(value.dtype)
+    view = np.lib.stride_tricks.as_strided(aligned, value.shape, [s * value.itemsize for s in strides])
+    view[...] = value
+    return tvm_ffi.from_dlpack(view, require_alignment=64, require_contiguous=False)

@@ -10,6 +10,7 @@ from typing import Any
 from tuner.measure.protocol import decode, encode
 
 _HEADER = struct.Struct("<Q")
+_MOST_BYTES = 1 << 34  # a longer message is none: its sender's memory is damaged
 
 
 class Channel:
@@ -23,14 +24,20 @@ class Channel:
         self._sock = sock
 
     def send(self, obj: Any, deadline: float | None = None) -> None:
-        payload = encode(obj)
+        """Raises TypeError or ValueError, with nothing sent, when `obj` is not plain data."""
+        self.send_encoded(encode(obj), deadline)
+
+    def send_encoded(self, payload: bytes, deadline: float | None = None) -> None:
         self._set_timeout(deadline)
         self._sock.sendall(_HEADER.pack(len(payload)))
         self._set_timeout(deadline)
         self._sock.sendall(payload)
 
     def receive(self, deadline: float | None = None) -> Any:
+        """Raises ValueError when what comes is no message."""
         (size,) = _HEADER.unpack(self._read(_HEADER.size, deadline))
+        if size > _MOST_BYTES:
+            raise ValueError(f"a message of {size} bytes")
         return decode(self._read(size, deadline))
 
     def fileno(self) -> int:

@@ -13,6 +13,8 @@ JOBS: Mapping[str, str] = {
     "space.open": "tuner.search.space_jobs:open_job",
     "space.evaluate": "tuner.search.space_jobs:evaluate_job",
     "space.build": "tuner.search.space_jobs:build_job",
+    "space.trace": "tuner.search.space_jobs:trace_job",
+    "space.rebuild": "tuner.search.space_jobs:rebuild_job",
     "ir.show": "tuner.search.space_jobs:show_job",
     "target.check": "tuner.targets.llvm:check_job",
     "peaks.measure": "tuner.targets.peak_kernels:measure_job",

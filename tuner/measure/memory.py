@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tuner.tvm_api import tvm, tvm_ffi
+from tuner.tvm_api import tvm_ffi
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _LIBC.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
@@ -39,9 +39,9 @@ def read_only_copy(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return copy
 
 
-def tensor_over(storage: Bytes, shape: tuple[int, ...], dtype: str, strides: tuple[int, ...]) -> tvm.runtime.Tensor:
+def tensor_over(storage: Bytes, shape: tuple[int, ...], dtype: str, strides: tuple[int, ...]) -> tvm_ffi.Tensor:
     """A TVM tensor over `storage`, which starts at a multiple of 64 and must live longer; strides count elements."""
-    return tvm.runtime.from_dlpack(_Exporter(storage.ctypes.data, shape, dtype, strides))
+    return tvm_ffi.from_dlpack(_Exporter(storage.ctypes.data, shape, dtype, strides), require_alignment=64)
 
 
 def _protect(pages: Bytes, protection: int) -> None:

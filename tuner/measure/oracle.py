@@ -88,7 +88,7 @@ def make_oracle(
         ]
         contradiction = _contradiction(expected, untuned, names, workload)
         if contradiction is None:
-            return _frozen(expected, untuned, source, notes + _overflows(expected, untuned, names))
+            return _frozen(expected, untuned, source, notes + _overflows(untuned, names))
         if source == "reference":
             raise WorkloadError(
                 f"{workload.label}: TVM's untuned code contradicts the numpy reference: {contradiction}"
@@ -97,7 +97,7 @@ def make_oracle(
             f"compared with the untuned module only, since in float64 it computes something else: {contradiction}"
         )
     expected = [[_as_it_is(got, workload) for got in gots] for gots in untuned]
-    return _frozen(expected, untuned, "untuned", notes + _overflows(expected, untuned, names))
+    return _frozen(expected, untuned, "untuned", notes + _overflows(untuned, names))
 
 
 def to_memo(oracle: Oracle) -> dict[str, Any] | None:
@@ -168,7 +168,7 @@ def _against(want: Values, got: Values, workload: Workload) -> Expected:
     if not is_float(got.dtype):
         return Expected(values, 0.0, 0.0)
     also = None
-    if _narrow(got, workload) and (np.isfinite(values) & ~np.isfinite(got.astype(np.float64))).any():
+    if _narrow(got, workload) and (np.isfinite(values) & ~_finite(got)).any():
         also = got.copy()
     expected = Expected(values, typical_magnitude(values), _model(got, workload), also)
     needed = normalized_error(got, expected)
@@ -200,18 +200,23 @@ def _contradiction(
     return None
 
 
-def _overflows(expected: list[list[Expected]], untuned: Sequence[Sequence[Values]], names: list[str]) -> list[str]:
+def _overflows(untuned: Sequence[Sequence[Values]], names: list[str]) -> list[str]:
     """A line per output that is inf or NaN somewhere in the untuned module's answer."""
     notes = []
     for j, name in enumerate(names):
         outputs = [gots[j] for gots in untuned]
         if not is_float(outputs[0].dtype):
             continue
-        n_odd = sum(int((~np.isfinite(o.astype(np.float64))).sum()) for o in outputs)
+        n_odd = sum(int((~_finite(o)).sum()) for o in outputs)
         if n_odd:
             total = sum(o.size for o in outputs)
             notes.append(f"the untuned module itself gives inf or NaN in output {name!r} ({n_odd} of {total} elements)")
     return notes
+
+
+def _finite(values: Values) -> npt.NDArray[np.bool_]:
+    finite: npt.NDArray[np.bool_] = np.isfinite(values if values.dtype.kind == "f" else values.astype(np.float32))
+    return finite
 
 
 def _model(got: Values, workload: Workload) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -18,6 +19,8 @@ from tuner.workloads.workload import Workload
 _CODE_SIGNALS = frozenset({"SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGABRT", "SIGTRAP", "SIGSYS", "SIGXFSZ"})
 """Ends that a kernel brings upon its own process. Any other signal came from outside."""
 _CONFIRM_TIMEOUT_S = 60.0
+_COPIES = 12
+"""How many copies of its arguments in float64 a setup needs at most: input sets, references, what is compared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +67,6 @@ class Runner:
             zygote, jobs_per_worker=limits.jobs_per_worker, extra_memory_bytes=limits.extra_memory_bytes
         )
         self._baseline_object = b""
-        self._policy = Policy()
 
     def setup(
         self,
@@ -94,8 +96,9 @@ class Runner:
             "n_input_sets": n_input_sets,
             "policy": asdict(policy),
         }
-        self._baseline_object, self._policy = baseline_object, policy
-        answer = self._first_setup(kwargs, workload.label)
+        self._baseline_object = baseline_object
+        self._worker.extra_memory_bytes = self._limits.extra_memory_bytes + _COPIES * _wide_bytes(workload)
+        answer = self._first_setup(kwargs, workload)
         self._worker.remember("runner.setup", {**kwargs, "memo": answer["memo"]}, self._limits.setup_timeout_s)
         return Baseline(
             run_secs=tuple(answer["baseline_secs"]),
@@ -113,7 +116,7 @@ class Runner:
         start = time.monotonic()
         try:
             answer = self._call("runner.measure", {"code": code, "best_s": best_s}, self._limits.run_timeout_s)
-        except WorkerError as error:
+        except (WorkerError, WorkloadError) as error:
             return Measured(outcome=_failure(error), run_s=time.monotonic() - start)
         return Measured(
             outcome=_outcome(answer),
@@ -161,23 +164,26 @@ class Runner:
     ) -> None:
         self.close()
 
-    def _first_setup(self, kwargs: dict[str, Any], label: str) -> dict[str, Any]:
-        timeout_s = self._limits.setup_timeout_s
-        try:
-            answer: dict[str, Any] = self._worker.call("runner.setup", kwargs, timeout_s)
-        except (WorkerDied, WorkerTimeout):
-            # The module in float64 is only a help, and the one thing here that nobody asked for.
+    def _first_setup(self, kwargs: dict[str, Any], workload: Workload) -> dict[str, Any]:
+        """Modules without a numpy reference get a second try that leaves their run in float64 out: only a help, and
+        the one thing in a setup that nobody asked for.
+        """
+        for use_float64 in (False,) if workload.has_reference else (True, False):
             try:
-                answer = self._worker.call("runner.setup", {**kwargs, "use_float64": False}, timeout_s)
-            except WorkerDied as error:
-                if _failure(error).kind is FailureKind.WORKER_LOST:
-                    raise
-                raise WorkloadError(f"{label}: the untuned module can't be run: {error}") from error
-            except WorkerTimeout as error:
-                raise WorkloadError(f"{label}: the untuned module is too slow: {error}") from error
-        except JobRaised as error:
-            raise WorkloadError(f"{label}: the untuned module can't be run: {error}") from error
-        return answer
+                more = {"use_float64": use_float64}
+                answer: dict[str, Any] = self._worker.call(
+                    "runner.setup", {**kwargs, **more}, self._limits.setup_timeout_s
+                )
+                return answer
+            except WorkerError as error:
+                failure = error
+        match _failure(failure).kind:
+            case FailureKind.WORKER_LOST:
+                raise failure
+            case FailureKind.RUN_TIMEOUT:
+                raise WorkloadError(f"{workload.label}: the untuned module is too slow: {failure}") from failure
+            case _:
+                raise WorkloadError(f"{workload.label}: the untuned module can't be run: {failure}") from failure
 
     def _call(self, job: str, kwargs: dict[str, Any], timeout_s: float) -> Any:
         """One more try in a fresh process when the machine was at fault."""
@@ -203,13 +209,17 @@ class Runner:
         return outcome if isinstance(outcome, Failure) else None
 
 
+def _wide_bytes(workload: Workload) -> int:
+    return sum(8 * math.prod(spec.shape) for spec in workload.args)
+
+
 def _outcome(answer: dict[str, Any]) -> Outcome:
     if answer["verdict"] == "ok":
         return Latency(tuple(answer["run_secs"]), full=answer["full"])
     return Failure(FailureKind(answer["verdict"]), answer["detail"])
 
 
-def _failure(error: WorkerError) -> Failure:
+def _failure(error: WorkerError | WorkloadError) -> Failure:
     """Whose fault it was that a measuring job had no answer."""
     match error:
         case WorkerTimeout():

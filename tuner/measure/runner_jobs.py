@@ -15,16 +15,19 @@ from tuner.measure.oracle import from_memo, make_oracle, module_in_float64, to_m
 from tuner.measure.session import InputSet, Session, Values, draw_input_sets, load_kernel
 from tuner.measure.timing import affordable
 from tuner.measure.validate import is_float
+from tuner.targets.pinning import pin_threads
 from tuner.tvm_api import tvm
 from tuner.workloads.inputs import numpy_dtype
 from tuner.workloads.workload import Workload
 
-_VERY_SLOW_S = 0.5
+_VERY_SLOW_S = 0.1
+_HOPELESS = 2.0
 _BASELINE_BUDGET_S = 2.0
 _CANDIDATE_BUDGET_S = 3.0
-_CONFIRM_BUDGET_S = 20.0
+_CONFIRM_BUDGET_S = 4.0
 _WIDE_BUDGET_S = 5.0
 _LEAST_SAMPLES = 3
+_LEAST_ROUNDS = 7
 
 _session: list[Session] = []
 """The one thing a child remembers between its jobs; empty until `setup_job`."""
@@ -56,6 +59,7 @@ def setup_job(
     input_sets = draw_input_sets(what, seed, n_input_sets)
     session = Session(what, Policy(**policy), input_sets)
     _session[:] = [session]
+    notes = _pin(target)
     if memo is not None:
         session.expect(from_memo(memo, what, input_sets))
         return {}
@@ -72,7 +76,7 @@ def setup_job(
         "baseline_secs": _time_baseline(session, kernel, run_secs, what.label),
         "max_abs_error": oracle.untuned_error,
         "oracle": oracle.source,
-        "warnings": list(oracle.warnings),
+        "warnings": [*notes, *oracle.warnings],
         "n_input_sets": len(input_sets),
         "memo": to_memo(oracle),
     }
@@ -106,7 +110,11 @@ def measure_job(code: bytes, best_s: float | None) -> dict[str, Any] | Tainted:
         return {**answer, "verdict": "wrong_answer", "detail": checked.wrong}
     start = time.perf_counter()
     policy = session.policy
-    timed = session.timed(kernel, checked.seconds_once)
+    once_s = checked.seconds_once
+    if best_s is not None and once_s >= max(policy.min_sample_s, _HOPELESS * policy.look_ratio * best_s):
+        # The fastest of the validating runs was look enough.
+        return answer | {"run_secs": [once_s]}
+    timed = session.timed(kernel, once_s)
     run_secs = [timed.sample()]
     if best_s is None or run_secs[0] <= policy.look_ratio * best_s:
         each_s = max(run_secs[0], policy.min_sample_s)
@@ -123,7 +131,7 @@ def measure_job(code: bytes, best_s: float | None) -> dict[str, Any] | Tainted:
 def confirm_job(baseline_object: bytes, objects: list[bytes], rounds: int) -> dict[str, Any] | Tainted:
     """Times the untuned module and the candidates side by side, each once a round, in an order that rotates.
 
-    Fewer rounds, but at least three, when they are slow. Each candidate is validated again afterwards.
+    Fewer rounds, but at least seven, when they are slow. Each candidate is validated again afterwards.
 
     Returns:
         "baseline_secs" and "candidate_secs" (a list per candidate), one sample per round; "failures", per candidate:
@@ -146,7 +154,7 @@ def confirm_job(baseline_object: bytes, objects: list[bytes], rounds: int) -> di
     timed = [session.timed(kernel, estimate_s) for kernel, estimate_s in zip(kernels, estimates_s, strict=True)]
     round_s = sum(2 * max(t.sample(), session.policy.min_sample_s) for t in timed)
     secs: list[list[float]] = [[] for _ in each]
-    for turn in range(affordable(rounds, round_s, _CONFIRM_BUDGET_S, _LEAST_SAMPLES)):
+    for turn in range(affordable(rounds, round_s, _CONFIRM_BUDGET_S, min(rounds, _LEAST_ROUNDS))):
         for k in each:
             i = (turn + k) % len(kernels)
             secs[i].append(timed[i].sample())
@@ -162,6 +170,15 @@ def _the_session() -> Session:
     if not _session:
         raise RuntimeError("no workload is set up in this process")
     return _session[0]
+
+
+def _pin(target: dict[str, Any]) -> list[str]:
+    """Pins TVM's threads to CPUs of their own; a line when this machine doesn't allow it."""
+    try:
+        pin_threads(int(target.get("num-cores", 1)))
+    except OSError as error:
+        return [f"threads could not be pinned to CPUs, so timings may be noisy: {error}"]
+    return []
 
 
 def _time_baseline(session: Session, kernel: Any, run_secs: list[float], label: str) -> list[float]:

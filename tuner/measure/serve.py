@@ -28,8 +28,8 @@ def serve(channel: Channel, table: Mapping[str, str], n_threads: int) -> None:
         _limit_memory(None)
         try:
             channel.send(answer)
-        except TypeError as error:
-            channel.send({"error": "TypeError", "message": f"{request['job']}: {error}", "trace": ""})
+        except (TypeError, ValueError) as error:
+            channel.send({"error": type(error).__name__, "message": f"{request['job']}: {error}", "trace": ""})
         except OSError:
             return
 

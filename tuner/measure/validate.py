@@ -97,9 +97,9 @@ def normalized_error(got: Values, expected: Expected) -> float:
             return math.inf
         error = np.abs(g[finite] - e[finite])
         allowed = np.abs(e[finite]) + expected.scale
-        needed = max(
-            needed, float(np.divide(error, allowed, out=np.zeros_like(error), where=error > 0).max(initial=0.0))
-        )
+        with np.errstate(divide="ignore"):
+            ratio = np.divide(error, allowed, out=np.zeros_like(error), where=error > 0)
+        needed = max(needed, float(ratio.max(initial=0.0)))
     return needed
 
 
@@ -153,7 +153,7 @@ def _wrong_floats(got: Values, want: Values, also: Values | None, expected: Expe
         g, e = got.astype(np.float64), want.astype(np.float64)
         error = np.abs(g - e)
         magnitude = np.abs(e)
-        right = error <= expected.relative * (magnitude + expected.scale)
+        right = (error <= expected.relative * (magnitude + expected.scale)) & (error < np.inf)
         if right.all():  # no NaN and no inf among them
             return np.flatnonzero(~right), float(error.max()), _relative(error, magnitude, expected.scale)
         finite = np.isfinite(error)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Self
 
 from tuner import errors
 from tuner.errors import JobRaised, TunesmithError, WorkerDied, WorkerError, WorkerSetupFailed, WorkerTimeout
+from tuner.measure.protocol import encode
 from tuner.measure.zygote import Child, Zygote
 
 _LOG_TAIL_BYTES = 8192
@@ -47,7 +48,7 @@ class IsolatedWorker:
     ) -> None:
         self._zygote = zygote
         self._jobs_per_worker = jobs_per_worker
-        self._extra_memory_bytes = extra_memory_bytes
+        self.extra_memory_bytes = extra_memory_bytes
         self._setup = [SetupStep(*step) for step in setup]
         self._child: Child | None = None
         self._jobs_done = 0
@@ -132,18 +133,20 @@ class IsolatedWorker:
     def _exchange(self, child: Child, step: SetupStep) -> Any:
         self._log.clear()
         deadline = time.monotonic() + step.timeout_s
-        request = {"job": step.job, "kwargs": step.kwargs, "extra_memory_bytes": self._extra_memory_bytes}
+        request = {"job": step.job, "kwargs": step.kwargs, "extra_memory_bytes": self.extra_memory_bytes}
+        payload = encode(request)
         try:
-            child.channel.send(request, deadline)
+            child.channel.send_encoded(payload, deadline)
             self._await(child, deadline)
             answer = child.channel.receive(deadline)
-        except TypeError:
-            raise  # the arguments are not plain data; nothing was sent
         except TimeoutError as error:
             self._retire()
             raise WorkerTimeout(f"no answer within {step.timeout_s:g} s") from error
         except (EOFError, OSError) as error:
             raise self._death() from error
+        except ValueError as error:
+            self._retire()
+            raise WorkerDied(f"the worker process sent something that is no answer: {error}") from error
         except BaseException:
             self._retire()
             raise
@@ -182,7 +185,7 @@ class IsolatedWorker:
         if status is None:
             return WorkerDied("the worker was lost with its zygote process")
         if status < 0:
-            name = signal.Signals(-status).name
+            name = _signal_name(-status)
             return WorkerDied(f"the worker process died of {name}", name)
         return WorkerDied(f"the worker process exited with status {status} before answering", exit_status=status)
 
@@ -192,14 +195,27 @@ class IsolatedWorker:
             child, self._child = self._child, None
         if child is None:
             return None
-        if select.select([child.log_fd], [], [], 0)[0]:
+        if _readable(child.log_fd):
             self._read_log(child)
         return self._zygote.reap(child)
 
 
 def _hung_up(child: Child) -> bool:
     """Whether an idle child has closed its socket, i.e. died since its last answer."""
-    return bool(select.select([child.channel], [], [], 0)[0])
+    return _readable(child.channel.fileno())
+
+
+def _readable(fd: int) -> bool:
+    poll = select.poll()  # select() can't take descriptors above 1023
+    poll.register(fd, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"  # a real-time signal has no name
 
 
 def _raised(answer: dict[str, Any]) -> TunesmithError:

@@ -22,6 +22,7 @@ from tuner.tvm_api import tvm
 CALL_S = 2.5e-4  # long against starting a parallel loop (about 5 us), short against a scheduler's time slice
 LONG_S = 5e-3
 STEADY_S = 0.03  # sampling ends when the best hasn't improved by 1 % for so long ...
+MIN_SAMPLES = 40  # ... and there are so many samples, where a call is short ...
 SAMPLES_S = 0.25  # ... or after this
 MAX_BUFFER_BYTES = 256 << 20
 
@@ -195,7 +196,7 @@ def _compute_rate(kernel: ComputeKernel, target: Any, n_threads: int, isa: froze
     run = tvm.compile(module, target=target)["main"]
     a, c = (tvm.runtime.empty(_shape(p), p.dtype) for p in module["main"].params[:2])
     _fill(a, 0.5)
-    best_s, steps, noise = _best(partial(run, a, c), first=1000)
+    best_s, steps, noise = fastest_call(partial(run, a, c), first=1000)
     return n_threads * steps * _n_accumulators(isa) * kernel.ops / best_s, noise
 
 
@@ -217,12 +218,10 @@ def _bandwidths(target: Any, n_threads: int, isa: frozenset[str]) -> tuple[list[
         steps = math.ceil(size / step_bytes)
         rate = 0.0
         for run, passes in runs:
-            best_s, rounds, spread = _best(partial(run, a, c, steps), first=1)
+            best_s, rounds, spread = fastest_call(partial(run, a, c, steps), first=1)
             rate = max(rate, passes * rounds * steps * step_bytes / best_s)
             noise = max(noise, spread)
         points.append([float(steps * step_bytes), rate])
-    for smaller, larger in zip(reversed(points[:-1]), reversed(points[1:]), strict=True):
-        smaller[1] = max(smaller[1], larger[1])
     return points, noise
 
 
@@ -236,29 +235,36 @@ def working_sets(n_threads: int, cpu: Path = Path("/sys/devices/system/cpu/cpu0"
     return [*sizes, max(MAX_BUFFER_BYTES, sizes[-1] * 2)]
 
 
-def _best(run: Callable[[int], Any], first: int) -> tuple[float, int, float]:
+def fastest_call(run: Callable[[int], Any], first: int) -> tuple[float, int, float]:
     """The fastest of many calls: (seconds, the count it was called with, median over fastest).
 
-    The count grows until a call lasts CALL_S; many short calls find the quiet moments of a shared machine.
+    The count grows until even the fastest call lasts about CALL_S: early calls may all have waited for their threads
+    to wake. Many short calls find the quiet moments of a shared machine.
     """
     count = first
     while True:
-        elapsed = _timed(run, count)
-        if elapsed < LONG_S:  # a first call may have waited for its threads to wake
-            elapsed = min(elapsed, _timed(run, count), _timed(run, count))
-        if elapsed >= CALL_S / 2:
-            break
-        count = max(count * 2, min(count * 50, math.ceil(count * CALL_S / max(elapsed, 1e-7))))
-    samples = [elapsed]
-    best = improved_best = elapsed
+        samples = _sample(run, count)
+        best = min(samples)
+        if best >= CALL_S / 2:
+            return best, count, statistics.median(samples) / best
+        count = max(count * 2, min(count * 50, math.ceil(count * CALL_S / max(best, 1e-7))))
+
+
+def _sample(run: Callable[[int], Any], count: int) -> list[float]:
+    """Seconds of calls until the best is steady; ends at once when a call shows that `count` is too small."""
+    samples = [_timed(run, count)]
+    best = samples[0]
     start = improved_at = time.perf_counter()
-    at_least = 3 if elapsed > LONG_S else 5
-    while len(samples) < at_least or time.perf_counter() < min(start + SAMPLES_S, improved_at + STEADY_S):
+    while len(samples) < 3 or (
+        time.perf_counter() < start + SAMPLES_S
+        and ((best < LONG_S and len(samples) < MIN_SAMPLES) or time.perf_counter() < improved_at + STEADY_S)
+    ):
+        if samples[-1] < CALL_S / 2:
+            break
         samples.append(_timed(run, count))
-        best = min(best, samples[-1])
-        if best < 0.99 * improved_best:
-            improved_best, improved_at = best, time.perf_counter()
-    return best, count, statistics.median(samples) / best
+        if samples[-1] < 0.99 * best:
+            best, improved_at = samples[-1], time.perf_counter()
+    return samples
 
 
 def _timed(run: Callable[[int], Any], count: int) -> float:

@@ -12,7 +12,7 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -169,7 +169,7 @@ def best_of(a: Roofline, b: Roofline) -> Roofline:
     return Roofline(
         flop_per_s={name: max(rate, b.flop_per_s.get(name, 0.0)) for name, rate in a.flop_per_s.items()},
         how=a.how,
-        bandwidth=tuple((size, max(rate, b.bytes_per_s(size))) for size, rate in a.bandwidth),
+        bandwidth=_never_rising([(size, max(rate, b.bytes_per_s(size))) for size, rate in a.bandwidth]),
         caches=a.caches,
         n_threads=a.n_threads,
         noise=min(a.noise, b.noise),
@@ -183,11 +183,17 @@ def _from_measurement(data: dict[str, Any], device: Device) -> Roofline:
     return Roofline(
         flop_per_s={str(name): float(rate) for name, rate in data["flop_per_s"].items()},
         how={str(name): str(text) for name, text in data["how"].items()},
-        bandwidth=tuple((float(size), float(rate)) for size, rate in data["bandwidth"]),
+        bandwidth=_never_rising([(float(size), float(rate)) for size, rate in data["bandwidth"]]),
         caches={name: size * shared.get(name, n_threads) for name, size in device.caches.items()},
         n_threads=n_threads,
         noise=float(data["noise"]),
     )
+
+
+def _never_rising(points: Sequence[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
+    """A smaller working set can go at least as fast as a larger one; where it seems slower it was disturbed."""
+    rates = itertools.accumulate((rate for _, rate in reversed(points)), max)
+    return tuple(zip((size for size, _ in points), reversed(list(rates)), strict=True))
 
 
 def _checksum(data: Mapping[str, Any]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tuner.workloads.operator import Operator
+from tuner.workloads.op_def import Operator
 from tuner.workloads.ops_attention import ATTENTION
 from tuner.workloads.ops_conv import CONV2D
 from tuner.workloads.ops_elementwise import ELEMENTWISE

@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 
 from tuner.errors import WorkloadError
-from tuner.workloads.operator import FLOAT_DTYPES, INT_RANGE, Array
+from tuner.workloads.op_def import FLOAT_DTYPES, INT_RANGE, Array
 from tuner.workloads.workload import ArgSpec
 
 _CLIP = 6.0

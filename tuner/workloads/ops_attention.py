@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from tuner.workloads.epilogue import cast_output
-from tuner.workloads.operator import FLOATS, Array, OpCall, Operator, Param, tensor
+from tuner.workloads.numpy_later import np
+from tuner.workloads.op_def import FLOATS, Array, OpCall, Operator, Param, tensor
 from tuner.workloads.workload import ArgSpec
 
 

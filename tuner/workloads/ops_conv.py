@@ -6,11 +6,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from tuner.errors import WorkloadError
 from tuner.workloads.epilogue import build_epilogue, epilogue_args, epilogue_flop, reference_epilogue
-from tuner.workloads.operator import PRODUCTS, Array, OpCall, Operator, Param, tensor
+from tuner.workloads.numpy_later import np
+from tuner.workloads.op_def import PRODUCTS, Array, OpCall, Operator, Param, tensor
 from tuner.workloads.windows import (
     BATCH,
     HEIGHT,

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from tuner.workloads.epilogue import build_epilogue, cast_output, epilogue_args, epilogue_flop, reference_epilogue
-from tuner.workloads.operator import PRODUCTS, Array, OpCall, Operator, Param, tensor
+from tuner.workloads.numpy_later import np
+from tuner.workloads.op_def import PRODUCTS, Array, OpCall, Operator, Param, tensor
 from tuner.workloads.workload import ArgSpec
 
 _M = Param("m", "size", "rows of the output")

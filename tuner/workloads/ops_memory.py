@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from tuner.errors import WorkloadError
-from tuner.workloads.operator import STORED, OpCall, Operator, Param, tensor
+from tuner.workloads.numpy_later import np
+from tuner.workloads.op_def import STORED, OpCall, Operator, Param, tensor
 from tuner.workloads.ops_norm import SHAPE
 from tuner.workloads.spec_values import resolve_axes
 from tuner.workloads.workload import ArgSpec

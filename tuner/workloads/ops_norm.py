@@ -6,11 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from tuner.errors import WorkloadError
 from tuner.workloads.epilogue import cast_output
-from tuner.workloads.operator import FLOATS, Array, OpCall, Operator, Param, n_elements, tensor
+from tuner.workloads.numpy_later import np
+from tuner.workloads.op_def import FLOATS, Array, OpCall, Operator, Param, n_elements, tensor
 from tuner.workloads.spec_values import resolve_axes
 from tuner.workloads.workload import ArgSpec
 

@@ -6,11 +6,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from tuner.errors import WorkloadError
 from tuner.workloads.epilogue import cast_output
-from tuner.workloads.operator import FLOATS, STORED, Array, OpCall, Operator, Param, tensor
+from tuner.workloads.numpy_later import np
+from tuner.workloads.op_def import FLOATS, STORED, Array, OpCall, Operator, Param, tensor
 from tuner.workloads.windows import (
     BATCH,
     HEIGHT,

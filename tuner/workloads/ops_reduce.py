@@ -6,10 +6,9 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
-
 from tuner.workloads.epilogue import cast_output
-from tuner.workloads.operator import FLOATS, STORED, Array, OpCall, Operator, Param, Precision, n_elements, tensor
+from tuner.workloads.numpy_later import np
+from tuner.workloads.op_def import FLOATS, STORED, Array, OpCall, Operator, Param, Precision, n_elements, tensor
 from tuner.workloads.ops_norm import (
     SHAPE,
     complete_axes,

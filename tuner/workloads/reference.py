@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from tuner.workloads.catalog import OPERATORS
-from tuner.workloads.operator import INT_RANGE, Array, OpCall
+from tuner.workloads.numpy_later import np
+from tuner.workloads.op_def import INT_RANGE, Array, OpCall
 from tuner.workloads.workload import Workload
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tuner.errors import WorkloadError
-from tuner.workloads.operator import INT_RANGE
+from tuner.workloads.op_def import INT_RANGE
 from tuner.workloads.spec_values import integer, near, real, show
 
 PREFIX = "inputs."

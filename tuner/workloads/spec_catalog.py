@@ -8,11 +8,11 @@ from typing import Any
 from tuner.errors import WorkloadError
 from tuner.workloads.catalog import OPERATORS
 from tuner.workloads.epilogue import check_epilogue
-from tuner.workloads.operator import REQUIRED, OpCall, Operator, n_elements
+from tuner.workloads.op_def import REQUIRED, OpCall, Operator, n_elements
 from tuner.workloads.spec_bounds import PREFIX, canonical_bounds, written_bounds
 from tuner.workloads.spec_values import MAX_SIZE, canonical_value, near, one_of, show, words, written
 
-MAX_FLOP = 1e15
+MAX_FLOP = 1e14
 _OPTIONS = ("dtype", "acc_dtype", "out_dtype", "layout", "epilogue")
 
 
@@ -52,6 +52,13 @@ def canonical_spec(op_name: Any, fields: Mapping[str, Any]) -> dict[str, Any]:
         raise WorkloadError(f"{op.name}: one call takes {op.flop(call):.3g} flop, at most {MAX_FLOP:g} can be tuned")
     dtypes = {arg.name: arg.dtype for arg in args if arg.role in ("in", "inout", "scalar")}
     bounds = canonical_bounds(op.name, fields.get("inputs") or {}, dtypes)
+    for arg in args:
+        if arg.name in bounds and arg.low is not None and arg.high is not None:
+            low, high = bounds[arg.name]["low"], bounds[arg.name]["high"]
+            if low < arg.low or high > arg.high:
+                raise WorkloadError(
+                    f"{op.name}: inputs.{arg.name} must stay within {arg.low:g}:{arg.high:g}, got {low!r}:{high!r}"
+                )
     return {**spec, "inputs": bounds} if bounds else spec
 
 

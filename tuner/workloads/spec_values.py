@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tuner.errors import WorkloadError
-from tuner.workloads.operator import Param
+from tuner.workloads.op_def import Param
 
 MAX_SIZE = 2**31
 MAX_RANK = 8
@@ -33,7 +33,8 @@ def near(word: Any, known: Iterable[str]) -> str:
     alias = _ALIASES.get(text)
     if alias in known:
         return f"; did you mean {alias}?"
-    matches = difflib.get_close_matches(text[:80].lower(), known, n=3, cutoff=0.5)
+    folded = {name.lower(): name for name in known}
+    matches = [folded[m] for m in difflib.get_close_matches(text[:80].lower(), folded, n=3, cutoff=0.5)]
     if matches:
         return f"; did you mean {' or '.join(matches)}?"
     return f"; known: {', '.join(known)}" if known else ""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tuner.errors import WorkloadError
-from tuner.workloads.operator import OpCall, Param
+from tuner.workloads.op_def import OpCall, Param
 
 LAYOUTS = ("NCHW", "NHWC")
 BATCH = Param("batch", "size", "images", default=1)

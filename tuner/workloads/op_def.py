@@ -6,16 +6,14 @@ Nothing here, and nothing at the top of an ops_*.py file, imports TVM: listing o
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
-import numpy.typing as npt
-
+from tuner.workloads.numpy_later import Array as Array
+from tuner.workloads.numpy_later import np
 from tuner.workloads.workload import ArgSpec, Role
 
-Array = npt.NDArray[Any]
 ParamKind = Literal["size", "int", "pair", "shape", "axes", "float", "flag", "names"]
 
 
@@ -158,6 +156,6 @@ def itemsize_bytes(dtype: str) -> int:
     return {"bool": 1, "bfloat16": 2}.get(dtype) or np.dtype(dtype).itemsize
 
 
-def bytes_moved(args: list[ArgSpec]) -> float:
+def bytes_moved(args: Sequence[ArgSpec]) -> float:
     """Each argument read or written once; an in-place one twice."""
     return float(sum(n_elements(a.shape) * itemsize_bytes(a.dtype) * (2 if a.role == "inout" else 1) for a in args))

@@ -1,0 +1,73 @@
+"""Builds a batch of candidates through the worker pool. A candidate that can't be built is a typed failure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tuner.errors import WorkerDied, WorkerError, WorkerTimeout
+from tuner.outcome import Failure, FailureKind
+from tuner.search.candidates import Candidate
+from tuner.search.evaluator import JobPool
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """Object code of one candidate. `failure` is set, and `code` empty, when there is none."""
+
+    code: bytes
+    sha256: str | None
+    trace_json: str
+    seconds: float
+    failure: Failure | None = None
+
+
+class Builder:
+    """Builds candidates of one task, each within `timeout_s`."""
+
+    def __init__(self, pool: JobPool, task: dict[str, Any], timeout_s: float) -> None:
+        self._pool = pool
+        self._task = task
+        self._timeout_s = timeout_s
+
+    def __call__(self, candidates: Sequence[Candidate | None]) -> list[Built]:
+        """One answer per candidate, in order; None stands for the untuned module."""
+        answers = list(self._pool.map("space.build", [self._call(c) for c in candidates], self._timeout_s))
+        lost = [i for i, answer in enumerate(answers) if _is_machines_fault(answer)]
+        again = self._pool.map("space.build", [self._call(candidates[i]) for i in lost], self._timeout_s)
+        for i, answer in zip(lost, again, strict=True):
+            answers[i] = answer
+        return [self._read(c, answer) for c, answer in zip(candidates, answers, strict=True)]
+
+    def _call(self, candidate: Candidate | None) -> dict[str, Any]:
+        return {"task": self._task, "candidate": None if candidate is None else candidate.to_wire()}
+
+    def _read(self, candidate: Candidate | None, answer: Any) -> Built:
+        if isinstance(answer, WorkerError):
+            return Built(b"", None, self._trace_of(candidate), self._timeout_s, _failure_of(answer, self._timeout_s))
+        if "refused" in answer:
+            return Built(b"", None, "", 0.0, Failure(FailureKind.INVALID_SCHEDULE, answer["refused"]))
+        if "failed" in answer:
+            return Built(b"", None, answer["trace_json"], 0.0, Failure(FailureKind.BUILD_ERROR, answer["failed"]))
+        code: bytes = answer["object"]
+        return Built(code, hashlib.sha256(code).hexdigest(), answer["trace_json"], answer["seconds"])
+
+    def _trace_of(self, candidate: Candidate | None) -> str:
+        """The trace of a candidate whose build killed its worker; empty if even that can't be had."""
+        answer = self._pool.map("space.trace", [self._call(candidate)], self._timeout_s)[0]
+        return "" if isinstance(answer, WorkerError) else str(answer["trace_json"])
+
+
+def _is_machines_fault(answer: Any) -> bool:
+    """A SIGKILL that is not ours: the machine took the worker (out of memory, an operator)."""
+    return isinstance(answer, WorkerDied) and answer.signal_name == "SIGKILL"
+
+
+def _failure_of(error: WorkerError, timeout_s: float) -> Failure:
+    if isinstance(error, WorkerTimeout):
+        return Failure(FailureKind.BUILD_TIMEOUT, f"not built within {timeout_s:g} s")
+    if _is_machines_fault(error):
+        return Failure(FailureKind.WORKER_LOST, str(error))
+    return Failure(FailureKind.BUILD_ERROR, str(error))
