@@ -121,7 +121,8 @@ def machine_for(n_threads: int) -> MachineModel:
         n_cores=n_threads,
         peak_flop_per_s=1.5e11 * n_threads,
         cache_bytes=(48e3, 2e6, 32e6),
-        refill_bytes_per_s=(1e11 * n_threads, 3e10 * n_threads, 1.2e10 * n_threads),
+        cache_bytes_per_s=(3e11 * n_threads, 1e11 * n_threads, 3e10 * n_threads),
+        memory_bytes_per_s=1.2e10 * n_threads,
         vector_bytes=64,
         n_vector_registers=32,
     )

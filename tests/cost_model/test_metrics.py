@@ -59,8 +59,8 @@ def test_perfect_and_reversed_scores(case: list[tuple[float, float]]) -> None:
     distinct = np.unique(t).size >= 2
     assert pairwise_accuracy(-t, t) == (1.0 if distinct else 0.5)
     assert pairwise_accuracy(t, t) == (0.0 if distinct else 0.5)
-    assert peak_at(-t, t, 1) == 1.0
-    assert regret_at(-t, t, 1) == 0.0
+    assert peak_at(-t, t, 1) == pytest.approx(1.0)
+    assert regret_at(-t, t, 1) == pytest.approx(0.0, abs=1e-12)
     assert kendall(-t, t) == pytest.approx(1.0 if distinct else 0.0)
     assert spearman(-t, t) == pytest.approx(1.0 if distinct else 0.0)
 
@@ -87,7 +87,7 @@ def test_more_choices_never_hurt(case: list[tuple[float, float]]) -> None:
     regrets = [regret_at(s, t, k) for k in range(1, len(t) + 2)]
     assert all(a >= b - 1e-9 * (1.0 + abs(a)) for a, b in itertools.pairwise(regrets))
     if t:
-        assert regrets[-1] == 0.0
+        assert regrets[-1] == pytest.approx(0.0, abs=1e-12)
 
 
 @given(st.lists(st.tuples(scores, latencies), min_size=3, max_size=12))

@@ -123,8 +123,9 @@ def test_a_faster_machine_is_never_slower(blocked_matmul: Rows) -> None:
     for rows in (blocked_matmul, streaming):
         base = estimate_s(rows, MACHINE)
         assert estimate_s(rows, MachineModel(peak_flop_per_s=2 * MACHINE.peak_flop_per_s)) <= base
-        doubled = tuple(2 * rate for rate in MACHINE.refill_bytes_per_s)
-        assert estimate_s(rows, MachineModel(refill_bytes_per_s=doubled)) <= base
+        doubled = tuple(2 * rate for rate in MACHINE.cache_bytes_per_s)
+        assert estimate_s(rows, MachineModel(cache_bytes_per_s=doubled)) <= base
+        assert estimate_s(rows, MachineModel(memory_bytes_per_s=2 * MACHINE.memory_bytes_per_s)) <= base
         assert estimate_s(rows, MachineModel(parallel_launch_s=0.0)) < base
 
 
@@ -144,7 +145,9 @@ def test_a_measured_machine_replaces_the_default() -> None:
     assert machine.peak_flop_per_s == 4e11
     assert machine_model(roofline, {"sse2"}, "int8").peak_flop_per_s == 1e12
     assert machine.cache_bytes == (48_000, 2_000_000, 16_000_000)
-    assert 3e11 > machine.refill_bytes_per_s[0] > machine.refill_bytes_per_s[1] > machine.refill_bytes_per_s[2] > 2e10
+    assert 8e11 > machine.cache_bytes_per_s[0] > machine.cache_bytes_per_s[1] > machine.cache_bytes_per_s[2]
+    assert machine.cache_bytes_per_s[2] > machine.memory_bytes_per_s > 2e10
+    assert machine.refill_bytes_per_s == (*machine.cache_bytes_per_s[1:], machine.memory_bytes_per_s)
     bare = machine_model(dataclasses.replace(roofline, caches={}), frozenset())
     assert (bare.vector_bytes, len(bare.cache_bytes)) == (16, 3)
 
@@ -167,7 +170,7 @@ def test_any_row_gives_a_finite_positive_estimate(values: list[list[float]]) -> 
     [
         {"n_cores": 0},
         {"peak_flop_per_s": 0.0},
-        {"refill_bytes_per_s": (1.0, 1.0, float("nan"))},
+        {"cache_bytes_per_s": (1.0, 1.0, float("nan"))},
         {"cache_bytes": (1e4,)},
         {"parallel_launch_s": -1.0},
         {"vector_bytes": 0},
