@@ -89,6 +89,15 @@ def test_a_scatter_add_is_never_offered_in_parallel(level):
     assert tirx.ForKind.PARALLEL in clearing  # that loop may be, so the check above sees parallel loops
 
 
+def test_a_layout_transform_survives_storing():
+    module = modules.matmul()
+    schedule = Schedule(module)
+    schedule.transform_layout(schedule.get_sblock("C"), ("read", 1), lambda i, j: (j, i))
+    stored = json.loads(json.dumps(space_jobs.trace_to_json(schedule.trace)))
+    replayed = space_jobs.apply_trace(modules.task(module)["module_json"], stored)
+    assert structural_hash(replayed) == structural_hash(schedule.mod)
+
+
 def test_show_gives_both_modules_and_the_assembly():
     task = modules.task(modules.matmul())
     _, closed, _ = closed_candidates(task, 1)
