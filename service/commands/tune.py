@@ -60,7 +60,8 @@ def tune(
 ) -> int:
     """Tune workloads on this machine, prove the winners correct, and store them.
 
-    Ctrl-C or SIGTERM stops after the trial at hand, confirms and stores the best so far, and exits with 130 or 143.
+    Ctrl-C, SIGTERM or a closed terminal stops after the trial at hand, confirms and stores the best so far, and exits
+    with 130, 143 or 129. Before the first trial it stops at once.
     A second one stops at once; every finished record is kept.
     """
     order = Order(
