@@ -24,7 +24,7 @@ from tuner.errors import StorageError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankerConfig:
-    """Sizes chosen so that a batch costs under 0.5 s with 1,000 records on 2 shared cores.
+    """Sizes chosen so that a batch costs under 0.5 s with 1,000 records on one thread of a shared machine (more threads wait for each other there, seconds a batch).
 
     A refit grows `refit_trees` trees on all data; it is due when the data grew by `refit_growth` since the last one.
     In between, each batch adds `warm_trees` trees fitted on all data.
@@ -32,7 +32,7 @@ class RankerConfig:
 
     refit_trees: int = 60
     warm_trees: int = 8
-    refit_growth: float = 0.25
+    refit_growth: float = 0.1
     max_depth: int = 6
     eta: float = 0.1
     pairs_per_candidate: int = 32
