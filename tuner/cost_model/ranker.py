@@ -24,8 +24,9 @@ from tuner.errors import StorageError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankerConfig:
-    """Sizes chosen so that a batch costs under 0.5 s with 1,000 records on one thread of a shared machine (more threads wait for each other there, seconds a batch).
+    """Sizes chosen so that a batch costs under 0.5 s with 1,000 records on one thread.
 
+    More threads are slower wherever cores are shared: OpenMP's threads wait for each other, up to seconds a batch.
     A refit grows `refit_trees` trees on all data; it is due when the data grew by `refit_growth` since the last one.
     In between, each batch adds `warm_trees` trees fitted on all data.
     """
