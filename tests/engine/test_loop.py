@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
 
 import psutil
@@ -183,3 +185,22 @@ def test_a_module_file_that_is_not_one_is_a_clear_line(run, tmp_path, no_childre
     with pytest.raises(WorkloadError) as error:
         run(f"module:{file}")
     assert "\n" not in str(error.value)
+
+
+def test_the_process_that_runs_the_loop_never_imports_tvm(cache_dir, no_children_left):
+    code = (
+        "import sys, threading\n"
+        "from pathlib import Path\n"
+        "from tests.engine.conftest import SMALL, ListObserver, ListRecorder\n"
+        "from dataclasses import replace\n"
+        "from tuner.loop import tune_task\n"
+        "from tuner.targets.target import native_target\n"
+        "from tuner.workloads.spec import parse_workload\n"
+        f"config = replace(SMALL, trials=4, cache_dir=Path({str(cache_dir)!r}))\n"
+        "what = parse_workload('elementwise:shape=64,chain=add')\n"
+        "done = tune_task(what, native_target(), config, ListRecorder(), ListObserver(), stop=threading.Event())\n"
+        "assert done.best is not None\n"
+        "print(sorted({'tvm', 'tvm_ffi', 'tvm_ffi_orcjit'} & sys.modules.keys()))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.stdout.strip(), done.stderr) == ("[]", "")
