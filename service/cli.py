@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import typer
 
@@ -21,6 +22,21 @@ from service.commands.workloads import workloads
 from service.exits import BAD_USAGE, DONE, FAILED, INTERRUPTED, exit_code, print_error
 from service.settings import Settings
 from tuner.errors import TunesmithError
+
+
+def _stoppable(command: Callable[..., int | None]) -> Callable[..., int | None]:
+    """Says that a Ctrl-C ended the command; typer would end it without a word."""
+
+    @functools.wraps(command)
+    def stoppable(*args: object, **kwargs: object) -> int | None:
+        try:
+            return command(*args, **kwargs)
+        except KeyboardInterrupt:
+            print_error("interrupted")
+            return INTERRUPTED
+
+    return stoppable
+
 
 app = typer.Typer(
     name="tunesmith",
@@ -41,7 +57,7 @@ for command, example in (
     (doctor, "tunesmith doctor"),
     (version, "tunesmith version --json"),
 ):
-    app.command(name=command.__name__, epilog=f"Try: {example}")(command)
+    app.command(name=command.__name__, epilog=f"Try: {example}")(_stoppable(command))
 
 
 @app.callback()
@@ -78,9 +94,5 @@ def run(arguments: Sequence[str]) -> int:
     return code if isinstance(code, int) else DONE
 
 
-def main() -> None:
-    sys.exit(run(sys.argv[1:]))
-
-
 if __name__ == "__main__":
-    main()
+    sys.exit(run(sys.argv[1:]))

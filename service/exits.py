@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 
 from tuner.errors import TunesmithError, UsageError
@@ -19,5 +20,7 @@ def exit_code(error: TunesmithError) -> int:
 
 
 def print_error(message: str) -> None:
-    """Whatever the message holds, it is one line."""
-    print(f"error: {' '.join(message.split())}", file=sys.stderr, flush=True)
+    """Whatever the message holds, it is one line. Nobody may be there to read it: a closed terminal or pipe."""
+    if sys.stderr is not None:
+        with contextlib.suppress(OSError):
+            print(f"error: {' '.join(message.split())}", file=sys.stderr, flush=True)

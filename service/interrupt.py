@@ -1,7 +1,8 @@
-"""Ctrl-C and SIGTERM while tuning: the first asks the run to stop after the trial at hand, the second ends at once."""
+"""Ctrl-C, SIGTERM and a closed terminal while tuning: the first asks the run to stop, the second ends it at once."""
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -22,14 +23,19 @@ class Interrupt:
             raise KeyboardInterrupt
         self.exit_code = 128 + number
         self.stop.set()
-        self._tell("stopping after the trial at hand and confirming the best so far; once more to stop at once")
+        # A handler may run in the middle of another write to the same stream, which then refuses.
+        with contextlib.suppress(RuntimeError):
+            self._tell("stopping after the step at hand, then confirming the best so far; once more to stop at once")
 
 
 @contextmanager
 def interruptible(tell: Callable[[str], None]) -> Iterator[Interrupt]:
-    """Handles both signals inside the block; only in the main thread."""
+    """Handles the signals inside the block; only in the main thread. Under nohup a closed terminal stops nothing."""
     interrupt = Interrupt(tell)
-    before = {number: signal.signal(number, interrupt.on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    heard = {signal.SIGINT, signal.SIGTERM}
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        heard.add(signal.SIGHUP)
+    before = {number: signal.signal(number, interrupt.on_signal) for number in heard}
     try:
         yield interrupt
     finally:

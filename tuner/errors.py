@@ -6,6 +6,7 @@
     |   `-- TargetError            the target is unknown, incomplete or not usable here
     |-- NotFoundError              nothing by that name is stored (exit code 1, HTTP 404)
     |-- StorageError               the database is locked, full, damaged or of another version
+    |-- Interrupted                the caller asked to stop before there was a result
     |-- ToolchainError             TVM and its companions are missing or do not fit together
     `-- WorkerError                a job in a child process produced no result
         |-- JobRaised              the job raised; the child lives on
@@ -41,6 +42,10 @@ class NotFoundError(TunesmithError):
 
 class StorageError(TunesmithError):
     """The database can't be read or written: locked, full, damaged or of another version."""
+
+
+class Interrupted(TunesmithError):
+    """The run was stopped, as asked for, before its first trial; nothing was measured."""
 
 
 class ToolchainError(TunesmithError):

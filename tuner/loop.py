@@ -30,10 +30,12 @@ def tune_task(
 ) -> TuneResult:
     """Tunes one workload for one target on this machine; every finished trial is recorded before the next starts.
 
-    Setting `stop` ends the run after the candidate at hand; what was found so far is confirmed and returned.
+    Setting `stop` ends the run after the candidate at hand; what was found so far is confirmed and returned. Before
+    the first candidate there is nothing to confirm: it ends the setup at once.
 
     Raises:
         UsageError: the workload or the target is wrong, or can't be measured here.
+        Interrupted: `stop` was set before the first candidate.
         StorageError: a record could not be stored. Trials recorded before are kept.
         WorkerError: the workload itself (untuned) can't be built or run.
     """
@@ -61,6 +63,8 @@ def explore(session: TaskSession, state: RunState, recorder: Recorder) -> None:
     while count := state.next_batch_size():
         with state.phase("search"):
             proposed = session.search.propose(count)
+        if state.must_stop():
+            return
         if not proposed:
             state.exhausted(session.space_size_note())
             return

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import uuid
 from collections.abc import Iterator
@@ -19,7 +20,8 @@ import platformdirs
 
 from tuner.config import TuneConfig
 from tuner.cost_model import CostModel, MachineModel, Model
-from tuner.errors import WorkloadError
+from tuner.errors import Interrupted, TunesmithError, WorkloadError
+from tuner.measure.blame import is_machines_fault
 from tuner.measure.pool import WorkerPool
 from tuner.measure.runner import Baseline, Measured, Runner
 from tuner.measure.zygote import Zygote
@@ -38,6 +40,7 @@ from tuner.workloads.spec import WorkloadRequest
 from tuner.workloads.workload import Workload
 
 MIN_BUILD_TIMEOUT_S = 5.0
+_LOOK_EVERY_S = 0.1
 
 
 @dataclass(kw_only=True)
@@ -56,6 +59,7 @@ class TaskSession:
     level: str = "rules"
     toolchain: dict[str, str] = field(default_factory=toolchain_versions)
 
+    _open_space_s: float = field(init=False, default=0.0)
     untuned: Built = field(init=False)
     baseline: Baseline = field(init=False)
     search: EvolutionarySearch = field(init=False)
@@ -90,7 +94,9 @@ class TaskSession:
     def open_space(self, level: str) -> None:
         """Opens the design space at a level of the ladder and a search over it."""
         task = self._task(level)
+        began = time.monotonic()
         opened = _first(self.pool, "space.open", {"task": task}, self.config.limits.setup_timeout_s)
+        self._open_space_s = time.monotonic() - began
         self.level = opened["level"]
         for note in opened["notes"]:
             self.state.note(note)
@@ -159,8 +165,12 @@ class TaskSession:
         return self.roofline.bound_s(workload.flop, workload.bytes_moved, multiplied)
 
     def _build_timeout_s(self) -> float:
-        """Relative to what the untuned module took, so that a slow machine is not taken for a bad candidate."""
-        return min(self.config.limits.build_timeout_s, max(MIN_BUILD_TIMEOUT_S, 40 * self.untuned.seconds))
+        """Relative to what the untuned module took, so that a slow machine is not taken for a bad candidate.
+
+        A fresh worker opens the space before it builds.
+        """
+        own_s = min(self.config.limits.build_timeout_s, max(MIN_BUILD_TIMEOUT_S, 40 * self.untuned.seconds))
+        return own_s + 2 * self._open_space_s
 
     def _task(self, level: str) -> dict[str, Any]:
         return {
@@ -185,7 +195,11 @@ class TaskSession:
 def open_session(
     request: WorkloadRequest, target: Target, config: TuneConfig, state: RunState
 ) -> Iterator[TaskSession]:
-    """Starts the children and brings the task to the point where candidates can be tried."""
+    """Starts the children and brings the task to the point where candidates can be tried.
+
+    Raises:
+        Interrupted: `state.stop` was set meanwhile.
+    """
     target.require_measurable_here()
     with ExitStack() as stack:
         with state.phase("setup"):
@@ -196,18 +210,29 @@ def open_session(
 def _open(
     stack: ExitStack, request: WorkloadRequest, target: Target, config: TuneConfig, state: RunState
 ) -> TaskSession:
-    limits = config.limits
+    state.label = request.label
     zygote = stack.enter_context(Zygote(target.n_cores))
+    # The side thread is waited for last: what ends the zygote ends its job too.
+    with ThreadPoolExecutor(1) as side, _ended_by(state.stop, zygote, state.label):
+        return _prepare(stack, zygote, side, request, target, config, state)
+
+
+def _prepare(
+    stack: ExitStack,
+    zygote: Zygote,
+    side: ThreadPoolExecutor,
+    request: WorkloadRequest,
+    target: Target,
+    config: TuneConfig,
+    state: RunState,
+) -> TaskSession:
+    limits = config.limits
     zygote.start()
     pool = stack.enter_context(WorkerPool(zygote, target.n_cores, limits))
     runner = stack.enter_context(Runner(zygote, limits))
-    state.label = request.label
-    with ThreadPoolExecutor(1) as side:
-        resolving = side.submit(
-            _first, pool, "workload.resolve", {"request": request.to_dict()}, limits.setup_timeout_s
-        )
-        device = detect_device(target)
-        resolved = resolving.result()
+    resolving = side.submit(_first, pool, "workload.resolve", {"request": request.to_dict()}, limits.setup_timeout_s)
+    device = detect_device(target)
+    resolved = resolving.result()
     roofline = _roofline(zygote, target, device, config)
     session = TaskSession(
         workload=Workload.from_dict(resolved),
@@ -228,6 +253,39 @@ def _open(
     return session
 
 
+@contextmanager
+def _ended_by(stop: threading.Event, zygote: Zygote, label: str) -> Iterator[None]:
+    """Ends the children, and with them the block, soon after `stop` is set; and when the block raises.
+
+    Raises:
+        Interrupted: in place of whatever the end of the children made the block raise.
+    """
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.wait(_LOOK_EVERY_S):
+            if stop.is_set():
+                zygote.abort()
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    interrupted = Interrupted(f"{label}: stopped while it was prepared; nothing was measured yet")
+    try:
+        yield
+    except TunesmithError as error:
+        if stop.is_set():
+            raise interrupted from error
+        raise
+    except BaseException:
+        zygote.abort()
+        raise
+    finally:
+        done.set()
+        watcher.join()
+    if stop.is_set():
+        raise interrupted
+
+
 def _roofline(zygote: Zygote, target: Target, device: Device, config: TuneConfig) -> Roofline:
     """The kept peaks, or fresh ones measured by a child of its own while nothing else of ours runs."""
     folder = config.cache_dir or Path(platformdirs.user_cache_path("tunesmith"))
@@ -241,8 +299,10 @@ def _roofline(zygote: Zygote, target: Target, device: Device, config: TuneConfig
 
 
 def _first(pool: WorkerPool, job: str, kwargs: dict[str, Any], timeout_s: float) -> dict[str, Any]:
-    """One job through the pool, its error raised."""
+    """One job through the pool, once more when the machine was at fault; its error raised."""
     answer = pool.map(job, [kwargs], timeout_s)[0]
+    if is_machines_fault(answer):
+        answer = pool.map(job, [kwargs], timeout_s)[0]
     if isinstance(answer, Exception):
         raise answer
     result: dict[str, Any] = answer

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO, cast
 
 import typer
 from rich.console import Console
 
 from service.exits import DONE, FAILED, print_error
 from service.interrupt import Interrupt, interruptible
+from service.lasting_stream import LastingStream
 from service.options import DbOption, JsonOption, TargetOption, WorkloadsArgument, open_repository
 from service.render import print_json, print_out, speedup_text
 from service.result_view import result_table
@@ -60,7 +62,8 @@ def tune(
 ) -> int:
     """Tune workloads on this machine, prove the winners correct, and store them.
 
-    Ctrl-C or SIGTERM stops after the trial at hand, confirms and stores the best so far, and exits with 130 or 143.
+    Ctrl-C, SIGTERM or a closed terminal stops after the trial at hand, confirms and stores the best so far, and exits
+    with 130, 143 or 129. Before the first trial it stops at once.
     A second one stops at once; every finished record is kept.
     """
     order = Order(
@@ -69,7 +72,7 @@ def tune(
         config=TuneConfig(trials=trials, seconds=seconds, seed=seed, cache_dir=Settings.from_environment().cache_dir),
     )
     order.target.require_measurable_here()
-    console = Console(stderr=True, highlight=False)
+    console = Console(file=cast(TextIO, LastingStream(sys.stderr)), highlight=False)
     with interruptible(lambda line: console.print(line, style="yellow", soft_wrap=True)) as interrupt:
         session = Session(
             order=order,

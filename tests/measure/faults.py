@@ -20,7 +20,7 @@ JOBS = {
     for name in (
         "echo", "segfault", "hang", "busy", "eat_memory", "raise_value_error", "raise_workload_error",
         "exit_quietly", "freeze", "taint", "worker_pid", "unsendable", "noisy", "fork_child", "die_by",
-        "remember", "recall", "threads", "sleep_for", "unspeakable", "garbage",
+        "remember", "recall", "threads", "sleep_for", "burn", "unspeakable", "garbage",
     )
 }  # fmt: skip
 
@@ -47,6 +47,13 @@ def hang() -> None:
 def sleep_for(seconds: float) -> float:
     time.sleep(seconds)
     return seconds
+
+
+def burn(cpu_s: float) -> str:
+    end = time.process_time() + cpu_s
+    while time.process_time() < end:
+        pass
+    return "done"
 
 
 def busy() -> None:

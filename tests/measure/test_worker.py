@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 
 import psutil
 import pytest
 
 from tuner.errors import JobRaised, WorkerDied, WorkerSetupFailed, WorkerTimeout, WorkloadError
+from tuner.measure.blame import is_machines_fault
 from tuner.measure.worker import IsolatedWorker
 
 
@@ -73,13 +76,15 @@ def test_segfault_and_quiet_exit(worker):
     assert still_works(worker)
 
 
-@pytest.mark.parametrize("job", ["hang", "busy", "freeze"])
-def test_the_deadline_is_kept_even_when_the_child_is_frozen(worker, job):
+@pytest.mark.parametrize(("job", "kind"), [("hang", WorkerTimeout), ("busy", WorkerTimeout), ("freeze", WorkerDied)])
+def test_the_deadline_is_kept_even_when_the_child_is_frozen(worker, job, kind):
+    """A process that something has stopped is not slow: that is no fault of the job."""
     still_works(worker)
     pid = worker.pid
     start = time.monotonic()
-    with pytest.raises(WorkerTimeout):
+    with pytest.raises(kind) as caught:
         worker.call(job, {}, 0.3)
+    assert is_machines_fault(caught.value) == (kind is WorkerDied)
     assert time.monotonic() - start < 5
     assert not psutil.pid_exists(pid)
     assert still_works(worker)
@@ -88,9 +93,30 @@ def test_the_deadline_is_kept_even_when_the_child_is_frozen(worker, job):
 def test_a_child_that_is_frozen_while_idle_is_replaced(worker):
     still_works(worker)
     os.kill(worker.pid, signal.SIGSTOP)
-    with pytest.raises(WorkerTimeout):
+    with pytest.raises(WorkerDied, match="stopped from outside"):
         worker.call("echo", {"x": bytes(50 << 20)}, 0.3)
     assert still_works(worker)
+
+
+def test_waiting_for_a_core_does_not_count(worker):
+    """Five others on the same core: the job needs six times its own seconds, and far more than its limit."""
+    core = min(os.sched_getaffinity(0))
+    still_works(worker)
+    os.sched_setaffinity(worker.pid, {core})
+    spin = f"import os; os.sched_setaffinity(0, {{{core}}})\nwhile True: pass"
+    others = [subprocess.Popen([sys.executable, "-c", spin]) for _ in range(5)]
+    try:
+        time.sleep(0.5)
+        start = time.monotonic()
+        assert worker.call("burn", {"cpu_s": 0.4}, 0.7) == "done"
+        assert time.monotonic() - start > 0.7, "otherwise nothing was proven"
+        with pytest.raises((WorkerTimeout, WorkerDied)):
+            worker.call("busy", {}, 0.2)
+        assert time.monotonic() - start < 15
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
 
 
 def test_a_child_that_died_while_idle_is_not_the_next_jobs_fault(worker):

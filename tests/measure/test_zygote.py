@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from pathlib import Path
 
@@ -14,7 +16,8 @@ import psutil
 import pytest
 
 from tests.measure import faults
-from tuner.errors import ToolchainError, WorkerDied
+from tuner.errors import ToolchainError, TunesmithError, WorkerDied
+from tuner.measure.blame import is_machines_fault
 from tuner.measure.worker import IsolatedWorker
 from tuner.measure.zygote import Zygote
 
@@ -73,6 +76,37 @@ def test_zygote_lost_during_a_job(own_zygote):
             worker.call("hang", {}, 10)
         killer.wait()
         assert caught.value.signal_name is None
+        assert worker.call("echo", {"x": 1}, 10) == {"x": 1}
+
+
+def test_an_abort_ends_a_start_in_progress_for_good(own_zygote):
+    own_zygote.start()
+    threading.Timer(0.2, own_zygote.abort).start()
+    start = time.monotonic()
+    with make_worker(own_zygote) as worker:
+        os.kill(own_zygote.pid, signal.SIGSTOP)
+        with pytest.raises(TunesmithError):
+            worker.call("echo", {}, 60)
+        assert time.monotonic() - start < 5
+        with pytest.raises(WorkerDied, match="closed"):
+            worker.call("echo", {}, 60)
+
+
+def test_a_machine_without_descriptors_is_at_fault_and_none_leaks(own_zygote):
+    with make_worker(own_zygote) as worker:
+        worker.call("echo", {}, 10)
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        before = os.listdir("/proc/self/fd")
+        lowest_free = min(set(range(len(before) + 1)) - {int(fd) for fd in before})
+        for spare in range(4):  # a fork needs four, and a request none
+            resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free + spare, hard))
+            try:
+                with pytest.raises(WorkerDied, match="Too many open files") as caught:
+                    own_zygote.fork()
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+            assert is_machines_fault(caught.value)
+        assert len(os.listdir("/proc/self/fd")) == len(before)
         assert worker.call("echo", {"x": 1}, 10) == {"x": 1}
 
 

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from tuner.config import Limits
-from tuner.errors import TunesmithError
+from tuner.errors import TunesmithError, WorkerDied
 from tuner.measure.worker import IsolatedWorker
 from tuner.measure.zygote import Zygote
 
@@ -61,12 +61,16 @@ class WorkerPool:
         done: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
         stop = threading.Event()
         workers = self._workers[: len(items)]
-        threads = [
-            threading.Thread(target=_work, args=(worker, job, timeout_s, todo, done, stop), daemon=True)
-            for worker in workers
-        ]
-        for thread in threads:
-            thread.start()
+        threads: list[threading.Thread] = []
+        for worker in workers:
+            thread = threading.Thread(target=_work, args=(worker, job, timeout_s, todo, done, stop), daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:  # the system gives no more threads; fewer do the same work
+                if not threads:
+                    raise WorkerDied(f"the machine gives no thread: {error}") from error
+                break
+            threads.append(thread)
         answers: list[Any] = [None] * len(items)
         try:
             for _ in items:

@@ -10,14 +10,13 @@ from types import TracebackType
 from typing import Any, Self
 
 from tuner.config import Limits, Policy
-from tuner.errors import JobRaised, WorkerDied, WorkerError, WorkerTimeout, WorkloadError
+from tuner.errors import WorkerError, WorkerTimeout, WorkloadError
+from tuner.measure.blame import is_machines_fault
 from tuner.measure.worker import IsolatedWorker
 from tuner.measure.zygote import Zygote
 from tuner.outcome import Failure, FailureKind, Latency, Outcome
 from tuner.workloads.workload import Workload
 
-_CODE_SIGNALS = frozenset({"SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGABRT", "SIGTRAP", "SIGSYS", "SIGXFSZ"})
-"""Ends that a kernel brings upon its own process. Any other signal came from outside."""
 _CONFIRM_TIMEOUT_S = 60.0
 _COPIES = 12
 """How many copies of its arguments in float64 a setup needs at most: input sets, references, what is compared."""
@@ -171,9 +170,7 @@ class Runner:
         for use_float64 in (False,) if workload.has_reference else (True, False):
             try:
                 more = {"use_float64": use_float64}
-                answer: dict[str, Any] = self._worker.call(
-                    "runner.setup", {**kwargs, **more}, self._limits.setup_timeout_s
-                )
+                answer: dict[str, Any] = self._call("runner.setup", {**kwargs, **more}, self._limits.setup_timeout_s)
                 return answer
             except WorkerError as error:
                 failure = error
@@ -190,7 +187,7 @@ class Runner:
         try:
             return self._worker.call(job, kwargs, timeout_s)
         except WorkerError as error:
-            if _failure(error).kind is not FailureKind.WORKER_LOST or self._worker.was_aborted:
+            if not is_machines_fault(error) or self._worker.was_aborted:
                 raise
         return self._worker.call(job, kwargs, timeout_s)
 
@@ -221,12 +218,7 @@ def _outcome(answer: dict[str, Any]) -> Outcome:
 
 def _failure(error: WorkerError | WorkloadError) -> Failure:
     """Whose fault it was that a measuring job had no answer."""
-    match error:
-        case WorkerTimeout():
-            return Failure(FailureKind.RUN_TIMEOUT, str(error))
-        case JobRaised():
-            return Failure(FailureKind.RUN_ERROR, str(error))
-        case WorkerDied() if error.signal_name in _CODE_SIGNALS or error.exit_status is not None:
-            return Failure(FailureKind.RUN_ERROR, str(error))
-        case _:
-            return Failure(FailureKind.WORKER_LOST, str(error))
+    if is_machines_fault(error):
+        return Failure(FailureKind.WORKER_LOST, str(error))
+    kind = FailureKind.RUN_TIMEOUT if isinstance(error, WorkerTimeout) else FailureKind.RUN_ERROR
+    return Failure(kind, str(error))

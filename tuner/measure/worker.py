@@ -14,10 +14,13 @@ from typing import Any, NamedTuple, Self
 
 from tuner import errors
 from tuner.errors import JobRaised, TunesmithError, WorkerDied, WorkerError, WorkerSetupFailed, WorkerTimeout
+from tuner.measure.fair_clock import is_stopped, waited_for_core_s
 from tuner.measure.protocol import encode
 from tuner.measure.zygote import Child, Zygote
 
 _LOG_TAIL_BYTES = 8192
+_ANSWER_S = 10.0  # an answer that has begun is in memory already
+_MOST_CREDIT = 5.0  # times a job's limit, for seconds in which the machine gave it no core
 
 
 class SetupStep(NamedTuple):
@@ -31,7 +34,8 @@ class SetupStep(NamedTuple):
 class IsolatedWorker:
     """One long-lived process, forked on first use, replaced after a crash, a hang, damage, or `jobs_per_worker` jobs.
 
-    The limit of a job covers that job only: never the start-up, nor the setup of a fresh process.
+    The limit of a job covers that job only: never the start-up, nor the setup of a fresh process, nor the seconds in
+    which it was ready to run and a busy machine gave it no core.
 
     Args:
         extra_memory_bytes: by how much a job may grow the process; beyond it allocations fail.
@@ -68,7 +72,7 @@ class IsolatedWorker:
         Raises:
             JobRaised: the job raised; the child is kept. An error of tuner/errors.py is raised as itself.
             WorkerTimeout: no answer within `timeout_s`; the child is gone.
-            WorkerDied: the child ended first, or was aborted.
+            WorkerDied: the child ended first, was aborted, or was stopped or starved by the machine.
             WorkerSetupFailed: the job never ran, because no fresh process could be prepared for it.
         """
         child = self._ready_child()
@@ -133,14 +137,21 @@ class IsolatedWorker:
     def _exchange(self, child: Child, step: SetupStep) -> Any:
         self._log.clear()
         deadline = time.monotonic() + step.timeout_s
+        waited_before_s = waited_for_core_s(child.pid)
         request = {"job": step.job, "kwargs": step.kwargs, "extra_memory_bytes": self.extra_memory_bytes}
         payload = encode(request)
         try:
             child.channel.send_encoded(payload, deadline)
-            self._await(child, deadline)
-            answer = child.channel.receive(deadline)
-        except TimeoutError as error:
+            self._await(child, deadline, step.timeout_s, waited_before_s)
+            answer = child.channel.receive(max(deadline, time.monotonic() + _ANSWER_S))
+        except WorkerDied:
             self._retire()
+            raise
+        except TimeoutError as error:
+            stopped = is_stopped(child.pid)
+            self._retire()
+            if stopped:
+                raise WorkerDied(f"the worker process was stopped from outside for {step.timeout_s:g} s") from error
             raise WorkerTimeout(f"no answer within {step.timeout_s:g} s") from error
         except (EOFError, OSError) as error:
             raise self._death() from error
@@ -157,13 +168,14 @@ class IsolatedWorker:
             self._retire()
         return answer["value"]
 
-    def _await(self, child: Child, deadline: float) -> None:
+    def _await(self, child: Child, deadline: float, timeout_s: float, waited_before_s: float) -> None:
         """Waits for the answer's first byte, and meanwhile empties the pipe of the child's stderr."""
+        credit_s = 0.0
         poll = select.poll()
         poll.register(child.channel.fileno(), select.POLLIN)
         poll.register(child.log_fd, select.POLLIN)
         while True:
-            left_s = deadline - time.monotonic()
+            left_s = deadline + credit_s - time.monotonic()
             events = dict(poll.poll(max(left_s, 0.0) * 1e3))
             if events.get(child.log_fd, 0) & select.POLLIN:
                 self._read_log(child)
@@ -172,7 +184,7 @@ class IsolatedWorker:
             if child.channel.fileno() in events:
                 return
             if left_s <= 0:
-                raise TimeoutError
+                credit_s = _more_credit(child.pid, timeout_s, waited_before_s, credit_s)
 
     def _read_log(self, child: Child) -> None:
         self._log += os.read(child.log_fd, 1 << 16)
@@ -198,6 +210,21 @@ class IsolatedWorker:
         if _readable(child.log_fd):
             self._read_log(child)
         return self._zygote.reap(child)
+
+
+def _more_credit(pid: int, timeout_s: float, waited_before_s: float, credit_s: float) -> float:
+    """By how many seconds a job at the end of its time may outlive its limit, because the machine kept it waiting.
+
+    Raises:
+        TimeoutError: it had its time.
+        WorkerDied: the machine is at fault.
+    """
+    waited_s = waited_for_core_s(pid) - waited_before_s
+    if waited_s <= credit_s + 0.05 * timeout_s:
+        raise TimeoutError
+    if credit_s >= _MOST_CREDIT * timeout_s:
+        raise WorkerDied(f"the machine is too busy: the worker process waited {waited_s:.1f} s for a core")
+    return min(waited_s, _MOST_CREDIT * timeout_s)
 
 
 def _hung_up(child: Child) -> bool:

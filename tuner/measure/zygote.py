@@ -11,9 +11,8 @@ import os
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -69,7 +68,7 @@ class Zygote:
 
     def start(self) -> None:
         """Starts the process and returns at once; the first `fork` waits for it."""
-        with self._lock:
+        with self._lock, _machines_refusal():
             self._launch()
 
     def fork(self) -> Child:
@@ -79,21 +78,23 @@ class Zygote:
             ToolchainError: the zygote can't start, e.g. TVM is missing.
             WorkerDied: the machine gives no process.
         """
-        ours, theirs = socket.socketpair()
-        log_read, log_write = os.pipe()
-        try:
+        with _machines_refusal():
+            return self._fork()
+
+    def _fork(self) -> Child:
+        with contextlib.ExitStack() as on_failure, contextlib.ExitStack() as always:
+            ours, theirs = socket.socketpair()
+            on_failure.callback(ours.close)
+            always.callback(theirs.close)
+            log_read, log_write = os.pipe()
+            on_failure.callback(os.close, log_read)
+            always.callback(os.close, log_write)
             with self._lock:
                 self._launch()
                 self._await_ready()
                 pid = self._request({"do": "fork"}, [theirs.fileno(), log_write])["pid"]
                 generation = self._generation
-        except BaseException:
-            ours.close()
-            os.close(log_read)
-            raise
-        finally:
-            theirs.close()
-            os.close(log_write)
+            on_failure.pop_all()
         return Child(pid, Channel(ours), log_read, generation)
 
     def reap(self, child: Child, *, kill: bool = True) -> int | None:
@@ -112,6 +113,13 @@ class Zygote:
             except WorkerDied:
                 return None
             return status
+
+    def abort(self) -> None:
+        """From another thread, for good: calls in progress, and all later ones, fail soon with a TunesmithError."""
+        self._closed = True
+        process = self._process
+        if process is not None:
+            process.kill()
 
     def close(self) -> None:
         """Ends the zygote and all workers; returns when they are gone."""
@@ -142,7 +150,7 @@ class Zygote:
             "table": self._table,
             "n_threads": self._n_threads,
         }
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115  lives as long as the process
+        self._log = open(os.memfd_create("zygote-log"), "w+b")  # noqa: SIM115  lives as long as the process
         try:
             # Of its own session: a Ctrl-C in the terminal reaches the parent alone, which then decides.
             self._process = subprocess.Popen(
@@ -244,3 +252,12 @@ class Zygote:
         self._log.seek(0)
         lines = self._log.read()[-2000:].decode(errors="replace").strip().splitlines()
         return lines[-1] if lines else ""
+
+
+@contextlib.contextmanager
+def _machines_refusal() -> Iterator[None]:
+    """What the system refuses (descriptors, processes, memory) is the machine's fault."""
+    try:
+        yield
+    except OSError as error:
+        raise WorkerDied(f"the machine gives no worker process: {error.strerror or error}") from error

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tuner.errors import WorkerDied, WorkerError, WorkerTimeout
+from tuner.errors import TunesmithError, WorkerError, WorkerTimeout
+from tuner.measure.blame import is_machines_fault
 from tuner.outcome import Failure, FailureKind
 from tuner.search.candidates import Candidate
 from tuner.search.evaluator import JobPool
@@ -33,9 +34,13 @@ class Builder:
         self._timeout_s = timeout_s
 
     def __call__(self, candidates: Sequence[Candidate | None]) -> list[Built]:
-        """One answer per candidate, in order; None stands for the untuned module."""
+        """One answer per candidate, in order; None stands for the untuned module.
+
+        Raises:
+            TunesmithError: no worker can be made at all, e.g. because TVM is missing.
+        """
         answers = list(self._pool.map("space.build", [self._call(c) for c in candidates], self._timeout_s))
-        lost = [i for i, answer in enumerate(answers) if _is_machines_fault(answer)]
+        lost = [i for i, answer in enumerate(answers) if is_machines_fault(answer)]
         again = self._pool.map("space.build", [self._call(candidates[i]) for i in lost], self._timeout_s)
         for i, answer in zip(lost, again, strict=True):
             answers[i] = answer
@@ -47,6 +52,8 @@ class Builder:
     def _read(self, candidate: Candidate | None, answer: Any) -> Built:
         if isinstance(answer, WorkerError):
             return Built(b"", None, self._trace_of(candidate), self._timeout_s, _failure_of(answer, self._timeout_s))
+        if isinstance(answer, TunesmithError):
+            raise answer
         if "refused" in answer:
             return Built(b"", None, "", 0.0, Failure(FailureKind.INVALID_SCHEDULE, answer["refused"]))
         if "failed" in answer:
@@ -57,17 +64,12 @@ class Builder:
     def _trace_of(self, candidate: Candidate | None) -> str:
         """The trace of a candidate whose build killed its worker; empty if even that can't be had."""
         answer = self._pool.map("space.trace", [self._call(candidate)], self._timeout_s)[0]
-        return "" if isinstance(answer, WorkerError) else str(answer["trace_json"])
-
-
-def _is_machines_fault(answer: Any) -> bool:
-    """A SIGKILL that is not ours: the machine took the worker (out of memory, an operator)."""
-    return isinstance(answer, WorkerDied) and answer.signal_name == "SIGKILL"
+        return "" if isinstance(answer, TunesmithError) else str(answer["trace_json"])
 
 
 def _failure_of(error: WorkerError, timeout_s: float) -> Failure:
     if isinstance(error, WorkerTimeout):
         return Failure(FailureKind.BUILD_TIMEOUT, f"not built within {timeout_s:g} s")
-    if _is_machines_fault(error):
+    if is_machines_fault(error):
         return Failure(FailureKind.WORKER_LOST, str(error))
     return Failure(FailureKind.BUILD_ERROR, str(error))

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tuner.errors import WorkerError
+from tuner.errors import TunesmithError, WorkerError
 from tuner.search.candidates import Candidate, Scheduled, decisions_from_wire
 
 CHUNK = 12
@@ -44,7 +44,11 @@ class Evaluator:
 
     def _map(self, chunks: Sequence[Sequence[Candidate]], timeout_s: float) -> Sequence[Any | WorkerError]:
         calls = [{"task": self._task, "candidates": [c.to_wire() for c in chunk]} for chunk in chunks]
-        return self._pool.map("space.evaluate", calls, timeout_s)
+        answers = self._pool.map("space.evaluate", calls, timeout_s)
+        for answer in answers:
+            if isinstance(answer, TunesmithError) and not isinstance(answer, WorkerError):
+                raise answer
+        return answers
 
     def _one_by_one(self, chunk: Sequence[Candidate]) -> list[Scheduled]:
         scheduled: list[Scheduled] = []
