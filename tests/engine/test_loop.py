@@ -83,7 +83,7 @@ def test_a_tiny_kernel_is_never_served_slower_than_untuned(run, line):
 
 
 def test_equal_artifacts_are_timed_once(run):
-    _, recorder, _ = run("softmax:shape=6x8", trials=40)
+    _, recorder, _ = run("sum:shape=64", trials=40)  # of 40 schedules about 10 compile to the bytes of another
     shas = [t.artifact_sha256 for t in recorder.trials if t.artifact_sha256]
     assert len(shas) == len(set(shas))
 
