@@ -67,6 +67,8 @@ def tunesmith() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Runs one command; returns its exit code. Whatever goes wrong is one line on stderr."""
+    if sys.stdout is None:  # started with a closed stdout, as some daemons are
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115  lives as long as the process
     try:
         code = typer.main.get_command(app).main(list(arguments), prog_name="tunesmith", standalone_mode=False)
         sys.stdout.flush()
