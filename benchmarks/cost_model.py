@@ -173,10 +173,10 @@ def fit_seconds(sets: Sequence[Measured], machine: MachineModel) -> list[tuple[i
 
 
 def print_table(rows: list[dict[str, Any]]) -> None:
-    print(f"{'workload':14}{'model':18}" + "".join(f"{m:>19}" for m in METRICS) + f"{'fit CPU s':>12}")
+    print(f"{'workload':18}{'model':18}" + "".join(f"{m:>19}" for m in METRICS) + f"{'fit CPU s':>12}")
     for row in rows:
         cells = "".join(f"{row[m]:>19.3f}" for m in METRICS)
-        print(f"{row['workload']:14}{row['model']:18}{cells}{row['fit_s_max']:>12.3f}")
+        print(f"{row['workload']:18}{row['model']:18}{cells}{row['fit_s_max']:>12.3f}")
 
 
 def main() -> int:
@@ -219,7 +219,8 @@ def main() -> int:
     for limit, label in ((BATCH, "no data yet"), (4 * BATCH, "up to 96 known"), (10**9, "more known")):
         lowest = 0 if limit == BATCH else BATCH if limit == 4 * BATCH else 4 * BATCH
         for name, scores in overall.items():
-            rows.append(row_of(label, name, scores, lambda known, lo=lowest, hi=limit: lo <= known < hi))
+            if any(lowest <= known < limit for known in scores.known):
+                rows.append(row_of(label, name, scores, lambda known, lo=lowest, hi=limit: lo <= known < hi))
     print_table(rows)
 
     fits = fit_seconds(sets, machine)

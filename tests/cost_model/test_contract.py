@@ -95,9 +95,12 @@ def test_bad_latencies_are_counted_and_leave_the_model_as_it_was(make: Callable[
 
 def test_same_seed_and_calls_same_scores(make: Callable[[], Model]) -> None:
     one, other = make(), make()
-    for step in range(4):
-        one.update("w", batch(step), latencies(batch(step)))
-        other.update("w", batch(step), latencies(batch(step)))
+    for step, n in enumerate([12, 12, 2, 2, 12]):
+        one.update("w", batch(step, n), latencies(batch(step, n)))
+        if step == 2:
+            third = make()  # what else runs in the process must not matter
+            third.update("w", batch(7), latencies(batch(7)))
+        other.update("w", batch(step, n), latencies(batch(step, n)))
         np.testing.assert_array_equal(one.predict(batch(99)), other.predict(batch(99)))
 
 
@@ -110,8 +113,9 @@ def test_a_saved_model_goes_on_where_it_was(make: Callable[[], Model], n_updates
     loaded.update("other", batch(50), latencies(batch(50)))  # must be forgotten
     loaded.load(tmp_path / "model")
     np.testing.assert_array_equal(model.predict(batch(9)), loaded.predict(batch(9)))
-    told = [m.update("w", batch(8), latencies(batch(8))) for m in (model, loaded)]
-    assert told[0]["n_total"] == told[1]["n_total"] == 12 * (n_updates + 1)
+    few = batch(8, n=3)  # too few for a refit: the trees themselves must have come back
+    told = [m.update("w", few, latencies(few)) for m in (model, loaded)]
+    assert told[0]["n_total"] == told[1]["n_total"] == 12 * n_updates + 3
     np.testing.assert_array_equal(model.predict(batch(9)), loaded.predict(batch(9)))
     assert [p.name for p in tmp_path.iterdir()] == ["model"]
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.cost_model.dataset import Dataset, throughput_scores, usable
+from tuner.cost_model.dataset import Dataset, throughput_scores, tied_within_noise, usable
 from tuner.cost_model.pooling import N_POOLED
 
 
@@ -35,6 +35,14 @@ def test_a_bad_latency_is_refused_whole(bad: float) -> None:
         data.add("w", vectors(1, 2), np.zeros(2), np.array([1.0, bad]))
     assert len(data) == 0
     assert data.training_set() is None
+
+
+def test_near_ties_become_ties_and_the_rest_keeps_its_order() -> None:
+    tied = tied_within_noise(np.array([1.0, 0.99, 0.8, 0.5, 0.49, 0.001]))
+    assert tied[0] == tied[1] == 1.0
+    assert tied[3] == tied[4]
+    assert (np.diff(tied[[0, 2, 3, 5]]) < 0).all()
+    np.testing.assert_allclose(tied, [1.0, 0.99, 0.8, 0.5, 0.49, 0.001], rtol=0.026)
 
 
 def test_usable_keeps_positions_of_finite_positive_latencies() -> None:

@@ -97,6 +97,34 @@ def test_the_better_schedule_has_the_lower_estimate(fact: str) -> None:
     assert estimate_s(extract(better, make()), MACHINE) < 0.95 * estimate_s(extract(worse, make()), MACHINE)
 
 
+def test_one_accumulator_waits_for_its_latency() -> None:
+    """One vector accumulated 256 times in a row keeps two ports of latency 4 an eighth busy."""
+    few, many = (extract(f, matmul_schedule(256)) for f in (one_accumulator, eight_accumulators))
+    ratio = estimate_stores(few, MACHINE).arithmetic_s / estimate_stores(many, MACHINE).arithmetic_s
+    assert ratio == pytest.approx(8.0, rel=0.01)
+
+
+def test_a_tile_in_the_second_level_is_loaded_once_each_time_it_runs() -> None:
+    """Tiles of 64 x 64 x 64, rows outermost: b comes anew for each of the 8 panels of a, if one panel's work fits."""
+
+    def arrange(sch: Any) -> None:
+        i, j, k = loops(sch)
+        (i_outer, i_inner), (j_outer, j_inner), (k_outer, k_inner) = (sch.split(x, [None, 64]) for x in (i, j, k))
+        sch.reorder(i_outer, j_outer, k_outer, i_inner, k_inner, j_inner)
+        sch.vectorize(j_inner)
+
+    rows = extract(arrange, matmul_schedule(512))
+    machine = MachineModel(n_cores=1, cache_bytes=(32e3, 1.5e6, 8e6))
+    second_bytes = estimate_stores(rows, machine).traffic_s[0, 1] * machine.refill_bytes_per_s[1]
+    by_hand = 8 * 4 * (512 * 512 + 2 * 64 * 512)
+    assert second_bytes == pytest.approx(by_hand, rel=0.15)
+
+
+def test_a_walk_down_columns_moves_more_bytes_than_one_along_rows() -> None:
+    along, down = (estimate_stores(extract(f, add_schedule(BIG, BIG)), MACHINE) for f in (nothing, column_walk))
+    assert (down.traffic_s > 2.0 * along.traffic_s).all()
+
+
 def test_estimates_are_of_the_right_magnitude(blocked_matmul: Rows) -> None:
     at_peak_s = 2 * 512**3 / MACHINE.peak_flop_per_s
     assert at_peak_s <= estimate_s(blocked_matmul, MACHINE) < 10 * at_peak_s

@@ -81,12 +81,16 @@ def test_the_unit_of_a_workload_does_not_matter() -> None:
 
 
 def test_workloads_are_ranked_apart() -> None:
-    """A second workload, a thousand times slower throughout, says nothing about the order within the first."""
-    batch, slow, held_out = candidates(1, 60), candidates(5, 60), candidates(2, 40)
-    model = CostModel()
-    model.update("fast", batch, truth(batch))
-    model.update("slow", slow, [1000.0 * t for t in truth(slow)])
-    assert pairwise_accuracy(model.predict(held_out), truth(held_out)) > 0.75
+    """A second workload, whose candidates all have bad long vectors and nearly its best score, teaches nothing."""
+    batch, held_out = candidates(1, 60), candidates(2, 60)
+    long_vectors = [rows for rows in candidates(5, 300) if rows[:, column("vectorize.len")].min() > 4.0]
+    alone, both = CostModel(), CostModel()
+    for model in (alone, both):
+        model.update("w", batch, truth(batch))
+    both.update("other", long_vectors, list(np.linspace(1.0, 1.01, len(long_vectors))))
+    accuracy = [pairwise_accuracy(m.predict(held_out), truth(held_out)) for m in (alone, both)]
+    assert len(long_vectors) > 20
+    assert accuracy[1] > accuracy[0] - 0.05
 
 
 def test_one_candidate_alone_and_repeats_are_harmless() -> None:

@@ -15,6 +15,9 @@ from tuner.cost_model.pooling import N_POOLED
 
 Pooled = npt.NDArray[np.float32]
 
+NOISE = 0.05
+"""Relative difference of latencies below which an order means nothing."""
+
 
 def throughput_scores(latency_s: FloatArray) -> FloatArray:
     """[n] scores in (0, 1] of one workload's latencies: 1 is its fastest, 0.5 takes twice as long.
@@ -27,6 +30,11 @@ def throughput_scores(latency_s: FloatArray) -> FloatArray:
     if not (np.isfinite(latency_s).all() and (latency_s > 0).all()):
         raise ValueError("latencies must be finite and positive")
     return np.asarray(latency_s.min() / latency_s, dtype=np.float64)
+
+
+def tied_within_noise(score: FloatArray) -> FloatArray:
+    """[n] scores rounded to steps of 5 %: a ranking objective would learn the order of near ties, which is noise."""
+    return np.asarray(np.exp(np.round(np.log(score) / NOISE) * NOISE), dtype=np.float64)
 
 
 def usable(latencies_s: Sequence[float | None]) -> tuple[list[int], FloatArray]:

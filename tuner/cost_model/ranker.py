@@ -13,7 +13,7 @@ import xgboost as xgb
 
 from tuner.cost_model import model_file
 from tuner.cost_model.baselines import check_batch
-from tuner.cost_model.dataset import Dataset, TrainingSet, usable
+from tuner.cost_model.dataset import Dataset, TrainingSet, tied_within_noise, usable
 from tuner.cost_model.features import FloatArray
 from tuner.cost_model.machine import MachineModel
 from tuner.cost_model.metrics import ranking_metrics
@@ -24,15 +24,16 @@ from tuner.errors import StorageError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankerConfig:
-    """Sizes chosen so that a batch costs under 0.5 s with 1,000 records on 2 shared cores.
+    """Sizes chosen so that a batch costs under 0.5 s with 1,000 records on one thread.
 
+    More threads are slower wherever cores are shared: OpenMP's threads wait for each other, up to seconds a batch.
     A refit grows `refit_trees` trees on all data; it is due when the data grew by `refit_growth` since the last one.
     In between, each batch adds `warm_trees` trees fitted on all data.
     """
 
     refit_trees: int = 60
     warm_trees: int = 8
-    refit_growth: float = 0.25
+    refit_growth: float = 0.1
     max_depth: int = 6
     eta: float = 0.1
     pairs_per_candidate: int = 32
@@ -134,21 +135,23 @@ class CostModel:
         training = self._data.training_set()
         if training is None:
             return
-        refit = self._booster is None or len(self._data) >= (1.0 + self.config.refit_growth) * self._n_at_refit
+        booster = self._booster
+        refit = booster is None or len(self._data) >= (1.0 + self.config.refit_growth) * self._n_at_refit
         n_trees = self.config.refit_trees if refit else self.config.warm_trees
+        # XGBoost reseeds only where the seed changes; else what a batch draws would depend on what ran before it.
+        n_grown = 0 if refit or booster is None else booster.num_boosted_rounds()
         self._booster = xgb.train(
-            self._parameters(),
+            {**self._parameters(), "seed": self._seed + n_grown},
             self._matrix(training),
             num_boost_round=n_trees,
-            xgb_model=None if refit else self._booster,
+            xgb_model=None if refit else booster,
         )
         if refit:
             self._n_at_refit = len(self._data)
 
     def _matrix(self, training: TrainingSet) -> xgb.DMatrix:
-        matrix = xgb.DMatrix(
-            training.pooled, label=training.score, base_margin=-training.log_prior, nthread=self._n_threads
-        )
+        label = tied_within_noise(training.score)
+        matrix = xgb.DMatrix(training.pooled, label=label, base_margin=-training.log_prior, nthread=self._n_threads)
         matrix.set_group(training.sizes)
         return matrix
 
