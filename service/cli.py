@@ -67,6 +67,8 @@ def tunesmith() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Runs one command; returns its exit code. Whatever goes wrong is one line on stderr."""
+    # numpy comes later. Its BLAS, which we hardly use here, would spin or raise SIGINT where it gets no thread.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if sys.stdout is None:  # started with a closed stdout, as some daemons are
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115  lives as long as the process
     try:
