@@ -20,7 +20,8 @@ from service.commands.tune import tune
 from service.commands.version import version
 from service.commands.workloads import workloads
 from service.exits import BAD_USAGE, DONE, FAILED, INTERRUPTED, exit_code, print_error
-from service.settings import Settings
+from service.settings import wants_traceback
+from service.streams import make_streams_safe, stdout_failure
 from tuner.errors import TunesmithError
 
 
@@ -69,11 +70,19 @@ def run(arguments: Sequence[str]) -> int:
     """Runs one command; returns its exit code. Whatever goes wrong is one line on stderr."""
     # numpy comes later. Its BLAS, which we hardly use here, would spin or raise SIGINT where it gets no thread.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    if sys.stdout is None:  # started with a closed stdout, as some daemons are
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115  lives as long as the process
+    code = _run(arguments)
+    failure = stdout_failure()
+    if failure is None:
+        return code
+    if not isinstance(failure, BrokenPipeError):  # whoever read our output had enough
+        reason = (failure.strerror or str(failure)).lower()
+        print_error(f"can't write to stdout: {reason}; make room, or send it elsewhere")
+    return code or FAILED
+
+
+def _run(arguments: Sequence[str]) -> int:
     try:
         code = typer.main.get_command(app).main(list(arguments), prog_name="tunesmith", standalone_mode=False)
-        sys.stdout.flush()
     except typer.TyperException as error:
         hint = getattr(error, "ctx", None)
         path = hint.command_path if hint is not None else "tunesmith"
@@ -82,15 +91,13 @@ def run(arguments: Sequence[str]) -> int:
     except TunesmithError as error:
         print_error(str(error))
         return exit_code(error)
-    except BrokenPipeError:
-        # Whoever read our output has enough; Python must not complain at exit about what it can't flush.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FAILED
     except (KeyboardInterrupt, typer.Abort):
         print_error("interrupted")
         return INTERRUPTED
     except Exception as error:
-        if Settings.from_environment().wants_traceback:
+        if isinstance(error, OSError) and stdout_failure() is not None:
+            return FAILED
+        if wants_traceback():
             raise
         what = f"{type(error).__name__}: {error}"
         print_error(f"this should not happen: {what}; please report it with TUNESMITH_TRACEBACK=1 set")
@@ -99,4 +106,5 @@ def run(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
+    make_streams_safe()
     sys.exit(run(sys.argv[1:]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 
 from tuner.errors import TunesmithError, UsageError
@@ -13,6 +12,8 @@ BAD_USAGE = 2
 STRICT_MISS = 3
 INTERRUPTED = 130
 """128 + SIGINT, as shells have it; after SIGTERM it is 143."""
+_LONGEST_LINE = 900
+_HEAD, _TAIL = 600, 200  # of a longer one: what went wrong is at its start, what to do at its end
 
 
 def exit_code(error: TunesmithError) -> int:
@@ -20,7 +21,8 @@ def exit_code(error: TunesmithError) -> int:
 
 
 def print_error(message: str) -> None:
-    """Whatever the message holds, it is one line. Nobody may be there to read it: a closed terminal or pipe."""
-    if sys.stderr is not None:
-        with contextlib.suppress(OSError):
-            print(f"error: {' '.join(message.split())}", file=sys.stderr, flush=True)
+    """Whatever the message holds and quotes, it is one line, printable and short."""
+    line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in " ".join(message.split()))
+    if len(line) > _LONGEST_LINE:
+        line = f"{line[:_HEAD]} [...] {line[-_TAIL:]}"
+    print(f"error: {line}", file=sys.stderr, flush=True)

@@ -95,7 +95,8 @@ def print_code(text: str, lexer: str) -> None:
 
 def print_json(value: Any) -> None:
     """JSON has no infinity or NaN: null stands for them."""
-    print(json.dumps(_finite(value), indent=2, ensure_ascii=False, allow_nan=False))
+    is_unicode = (sys.stdout.encoding or "utf-8").lower().replace("_", "-").startswith("utf")
+    print(json.dumps(_finite(value), indent=2, ensure_ascii=not is_unicode, allow_nan=False))
 
 
 def _finite(value: Any) -> Any:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import sys
 
+from service.streams import make_streams_safe
+
 
 def main() -> None:
     try:
+        make_streams_safe()
         from service.cli import run
     except KeyboardInterrupt:
         print("error: interrupted", file=sys.stderr)

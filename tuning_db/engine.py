@@ -97,12 +97,12 @@ def open_database(url: str, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> Databa
 
 
 def _sqlite_path(url: str) -> Path:
-    if "://" not in url:
+    if "://" not in url and not url.startswith("sqlite:"):
         name = url
     elif url.startswith(_SQLITE):
         name = url.removeprefix(_SQLITE)
     else:
-        scheme = url.split("://", 1)[0]
+        scheme = url.split(":", 1)[0]
         hint = "" if scheme != "sqlite" else " with three slashes before a relative path, four before an absolute one"
         raise StorageError(f"can't open a {scheme!r} database: want sqlite:///FILE{hint}, or a path")
     if name in ("", ":memory:"):
@@ -110,7 +110,15 @@ def _sqlite_path(url: str) -> Path:
     if "\0" in name:
         raise StorageError(f"can't open database {name!r}: a file name has no null byte; name another file with --db")
     try:
-        return Path(name).expanduser()
+        name.encode()
+    except UnicodeEncodeError:  # SQLite's URIs are UTF-8
+        raise StorageError(f"can't open database {name!a}: its name is not UTF-8; use another --db") from None
+    try:
+        return Path(name).expanduser().absolute()
+    except FileNotFoundError as error:
+        raise StorageError(
+            f"can't open database {name!r}: the working directory is gone; use an absolute path"
+        ) from error
     except RuntimeError as error:  # ~somebody unknown
         raise StorageError(f"can't open database {name!r}: {error}; write out the directory") from error
 

@@ -15,7 +15,7 @@ from tuner.workloads.spec import parse_workload
 def records(
     workload: Annotated[str | None, typer.Argument(metavar="[WORKLOAD]", help="Only this workload's.")] = None,
     published: Annotated[bool, typer.Option("--published", help="Only what lookups serve.")] = False,
-    limit: Annotated[int, typer.Option(min=1, metavar="N", help="At most this many.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, max=2**31, metavar="N", help="At most this many.")] = 50,
     db: DbOption = None,
     json: JsonOption = False,
 ) -> int:

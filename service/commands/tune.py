@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, TextIO, cast
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
 from service.exits import DONE, FAILED, print_error
 from service.interrupt import Interrupt, interruptible
-from service.lasting_stream import LastingStream
 from service.options import DbOption, JsonOption, TargetOption, WorkloadsArgument, open_repository
 from service.render import print_json, print_out, speedup_text
 from service.result_view import result_table
@@ -72,7 +70,7 @@ def tune(
         config=TuneConfig(trials=trials, seconds=seconds, seed=seed, cache_dir=Settings.from_environment().cache_dir),
     )
     order.target.require_measurable_here()
-    console = Console(file=cast(TextIO, LastingStream(sys.stderr)), highlight=False)
+    console = Console(stderr=True, highlight=False)
     with interruptible(lambda line: console.print(line, style="yellow", soft_wrap=True)) as interrupt:
         session = Session(
             order=order,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -142,3 +143,61 @@ def test_every_help_ends_with_a_command_to_paste(command: str) -> None:
     assert (done.code, done.err) == (0, "")
     assert done.out.strip().splitlines()[-1].strip().startswith(f"Try: tunesmith {command}")
     assert "--json" in done.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["show", "f" * 100_000], 1),
+        (["lookup", SPEC, "--db", "x" * 100_000], 1),
+        (["workloads", "f" * 100_000], 1),
+        (["f" * 100_000], 2),
+        (["records", "--limit", "x" * 100_000], 2),
+        (["show", "\x1b[31mred\x07"], 1),
+    ],
+)
+def test_an_error_is_a_short_and_printable_line_whatever_it_quotes(arguments: list[str], code: int) -> None:
+    done = tunesmith(*arguments)
+    assert done.code == code
+    assert len(done.error) < 1000
+    assert done.error.isprintable()
+
+
+def test_a_limit_beyond_what_the_database_counts_is_refused(db: Path) -> None:
+    assert "--limit" in tunesmith("records", "--limit", "9" * 30, db=db).error
+
+
+@pytest.mark.parametrize("name", ["\udc80.db", "sqlite:x.db", "sqlite:/x.db"])
+def test_a_database_name_that_means_something_else_is_one_line(name: str, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = tunesmith("records", "--db", name)
+    assert (done.code, list(tmp_path.iterdir())) == (1, [])
+    assert done.error.startswith("error: can't open")
+
+
+def test_a_relative_database_in_a_directory_that_is_gone(tmp_path: Path, monkeypatch: Any) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    done = tunesmith("records", "--db", "x.db")
+    assert done.code == 1
+    assert "this should not happen" not in done.error
+
+
+@pytest.mark.parametrize("name", ["TUNESMITH_DB", "TUNESMITH_CACHE_DIR"])
+def test_a_home_that_nobody_has_is_one_line(name: str) -> None:
+    done = tunesmith("tune", SPEC, env={name: "~nobody-by-this-name/x"})
+    assert done.code == 1
+    assert "~nobody-by-this-name" in done.error
+    assert "this should not happen" not in done.error
+
+
+def test_a_target_names_an_attribute_once() -> None:
+    assert "'kind' is given twice" in tunesmith("targets", '{"kind": "llvm", "kind": "cuda"}').error
+
+
+@pytest.mark.parametrize("params", ["[]", "0", '""', "false"])
+def test_empty_params_are_an_object_too(params: str) -> None:
+    request = f'{{"op": "softmax", "shape": [4, 4], "params": {params}}}'
+    assert "params wants an object" in tunesmith("lookup", request).error

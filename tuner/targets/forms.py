@@ -56,12 +56,21 @@ def unknown(what: str, value: object, valid: Iterable[str]) -> TargetError:
 
 def _from_json(text: str) -> dict[str, Any]:
     try:
-        data = json.loads(text)
+        data = json.loads(text, object_pairs_hook=_unique)
     except (ValueError, RecursionError) as error:
         raise TargetError(f"the target looks like JSON and isn't: {shown(str(error), 100)}") from None
     if not isinstance(data, dict):
         raise TargetError(f"the target's JSON must be an object, got {shown(data)}")
     return data
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"{shown(name)} is given twice")
+        found[name] = value
+    return found
 
 
 def _from_line(text: str) -> dict[str, Any]:

@@ -87,7 +87,8 @@ def parse_workload(request: str | Mapping[str, Any], *, allow_files: bool = True
         return WorkloadRequest(*parse_module(fields, allow_files=allow_files))
     if "op" not in request:
         raise WorkloadError(f'a workload needs "op" or "module", got the fields {show(sorted(request))}')
-    params = request.get("params") or {}
+    params = request.get("params")
+    params = {} if params is None else params
     if not isinstance(params, Mapping):
         raise WorkloadError(f'params wants an object like {{"m": 128}}, got {show(params)}')
     options = {name: value for name, value in request.items() if name not in ("op", "params")}
