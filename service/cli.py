@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import sys
 from collections.abc import Callable, Sequence
 
@@ -67,6 +68,8 @@ def tunesmith() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Runs one command; returns its exit code. Whatever goes wrong is one line on stderr."""
+    # numpy comes later. Its BLAS, which we hardly use here, would spin or raise SIGINT where it gets no thread.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     code = _run(arguments)
     failure = stdout_failure()
     if failure is None:

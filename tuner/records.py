@@ -37,7 +37,7 @@ class TrialRecord:
     `trace_json` replays onto the workload's stored module. `certificate` is "default" when the candidate
     is the default schedule rather than a searched one, else "searched". `predicted` is the cost model's score at
     proposal, None if unranked. `max_abs_error` and `max_rel_error` are against the reference, None if never compared.
-    `phase_s` has the seconds spent on this candidate by phase ("search", "build", "validate", "run").
+    `phase_s` has the seconds spent on this candidate by phase ("build", "validate", "run").
     """
 
     trial: int

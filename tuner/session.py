@@ -20,7 +20,7 @@ import platformdirs
 
 from tuner.config import TuneConfig
 from tuner.cost_model import CostModel, Model, machine_model
-from tuner.errors import Interrupted, TunesmithError, WorkloadError
+from tuner.errors import Interrupted, TunesmithError, WorkerDied, WorkloadError
 from tuner.measure.blame import is_machines_fault
 from tuner.measure.pool import WorkerPool
 from tuner.measure.runner import Baseline, Measured, Runner
@@ -209,7 +209,7 @@ def _open(
     state.label = request.label
     zygote = stack.enter_context(Zygote(target.n_cores))
     # The side thread is waited for last: what ends the zygote ends its job too.
-    with ThreadPoolExecutor(1) as side, _ended_by(state.stop, zygote, state.label):
+    with _threads(), ThreadPoolExecutor(1) as side, _ended_by(state.stop, zygote, state.label):
         return _prepare(stack, zygote, side, request, target, config, state)
 
 
@@ -247,6 +247,17 @@ def _prepare(
         state.roofline_s = session.bound()[0]
         session.open_space("rules")
     return session
+
+
+@contextmanager
+def _threads() -> Iterator[None]:
+    """Python has no error of its own for a system that gives no more threads."""
+    try:
+        yield
+    except RuntimeError as error:
+        if "new thread" not in str(error):
+            raise
+        raise WorkerDied(f"the machine gives no thread: {error}; raise the limits of this shell") from error
 
 
 @contextmanager

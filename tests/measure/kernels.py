@@ -125,6 +125,27 @@ def _stores_at(n: int, offset: int) -> Any:
     return main
 
 
+def right_the_first_time(n: int) -> Any:
+    """Its last element counts on from what a run before left there; over the poison of an output it is right."""
+
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((n,), "float32"), B: T.Buffer((n,), "float32")):
+        for i in range(n - 1):
+            with T.sblock("b"):
+                v = T.axis.spatial(n - 1, i)
+                B[v] = A[v] * T.float32(2) + T.float32(1)
+        for i in range(1):
+            with T.sblock("last"):
+                v = T.axis.spatial(1, i)
+                B[v + (n - 1)] = T.if_then_else(
+                    T.float32(-1000) < B[v + (n - 1)] and B[v + (n - 1)] < T.float32(1e30),
+                    B[v + (n - 1)] + T.float32(1),
+                    A[v + (n - 1)] * T.float32(2) + T.float32(1),
+                )
+
+    return main
+
+
 def one_past_the_end(n: int) -> Any:
     return _stores_at(n, n)
 
@@ -164,6 +185,20 @@ def eats_memory(n: int) -> Any:
     private_anonymous = 0x22
     pages = T.call_extern("handle", "mmap", T.uint64(0), size, 3, private_anonymous, -1, T.int64(0))
     return calls(n, lambda: T.call_extern("handle", "memset", pages, 1, size))
+
+
+def sleeps(n: int) -> Any:
+    """Right, and 0.2 s long."""
+
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((n,), "float32"), B: T.Buffer((n,), "float32")):
+        T.evaluate(T.call_extern("int32", "usleep", 200000))
+        for i in range(n):
+            with T.sblock("b"):
+                v = T.axis.spatial(n, i)
+                B[v] = A[v] * T.float32(2) + T.float32(1)
+
+    return main
 
 
 def killed(n: int) -> Any:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 from collections.abc import Iterator
 
 import psutil
@@ -78,11 +81,30 @@ def test_a_slow_candidate_gets_the_short_look_only(runner, build):
     assert (outcome.full, len(outcome.run_secs)) == (False, 1)
 
 
+def test_a_kernel_of_microseconds_is_looked_at_by_a_full_sample_before_it_is_given_up(zygote, build):
+    with affine_runner(zygote, build, 64) as runner:
+        hopeless, hopeful = (runner.measure(build("good", 64), best_s).outcome for best_s in (1e-12, 1.0))
+    assert isinstance(hopeless, Latency)
+    assert (hopeless.full, len(hopeless.run_secs)) == (False, 1)
+    assert isinstance(hopeful, Latency)
+    assert (hopeful.full, len(hopeful.run_secs)) == (True, POLICY.repeats)
+
+
+def test_what_the_machine_took_is_tried_again(zygote, build):
+    with affine_runner(zygote, build, 64) as runner:
+        first = runner.pid
+        threading.Timer(0.3, os.kill, (first, signal.SIGKILL)).start()
+        outcome = runner.measure(build("sleeps", 64), None).outcome
+        assert isinstance(outcome, Latency), outcome
+        assert runner.pid != first
+
+
 @pytest.mark.parametrize(
     ("name", "kind", "detail"),
     [
         ("wrong_in_one", FailureKind.WRONG_ANSWER, f"output 'B' at [{777777 % ODD}]: got"),
         ("unwritten", FailureKind.WRONG_ANSWER, f"output 'B' at [{ODD - 1}]: got nan"),
+        ("right_the_first_time", FailureKind.WRONG_ANSWER, "not the same in every run"),
         ("modifies_input", FailureKind.WRONG_ANSWER, "input 'A' was modified"),
         ("one_past_the_end", FailureKind.RUN_ERROR, "argument 'B' was written up to 4 bytes past its end"),
         ("one_before_the_start", FailureKind.RUN_ERROR, "argument 'B' was written up to 4 bytes before its start"),
@@ -97,9 +119,12 @@ def test_a_slow_candidate_gets_the_short_look_only(runner, build):
 def test_a_planted_fault_is_one_typed_failure(runner, build, name, kind, detail):
     assert works(runner, build)
     before = psutil.Process().children(recursive=True)
-    outcome = runner.measure(build(name), None).outcome
+    measured = runner.measure(build(name), None)
+    outcome = measured.outcome
     assert isinstance(outcome, Failure)
     assert outcome.kind is kind, outcome
+    if measured.max_abs_error is not None and name != "right_the_first_time":
+        assert measured.run_s == 0.0  # judged before it was timed
     assert detail in outcome.detail
     assert "\n" not in outcome.detail
     assert works(runner, build)
@@ -132,6 +157,10 @@ def test_confirm_interleaves_and_names_the_broken_one(runner, build):
     assert "SIGABRT" in aborts.detail
     assert isinstance(wrong, Failure)
     assert wrong.kind is FailureKind.WRONG_ANSWER
+    sound, late = runner.confirm([build("parallel"), build("right_the_first_time")], 3).candidates
+    assert len(sound) == 3
+    assert isinstance(late, Failure)
+    assert late.kind is FailureKind.WRONG_ANSWER
 
 
 def test_memory_stays_flat_over_300_jobs(zygote, build):

@@ -173,9 +173,13 @@ def test_failing_setup_is_told_apart(zygote):
         assert worker.pid is None
 
 
-def test_what_a_job_starts_dies_with_its_process(worker):
+@pytest.mark.parametrize("ends_by_itself", [False, True])
+def test_what_a_job_starts_dies_with_its_process(worker, ends_by_itself):
     grandchild = worker.call("fork_child", {}, 10)
     assert psutil.pid_exists(grandchild)
+    if ends_by_itself:
+        with pytest.raises(WorkerDied):
+            worker.call("segfault", {}, 10)
     worker.close()
     time.sleep(0.05)
     assert not psutil.pid_exists(grandchild) or psutil.Process(grandchild).status() == psutil.STATUS_ZOMBIE

@@ -71,12 +71,16 @@ def test_nothing_is_proposed_twice_and_an_exhausted_space_ends():
 
 
 def test_the_best_predicted_come_first_and_epsilon_adds_others():
-    batch = search(ranker=Oracle(), config=SearchConfig(population=24, generations=4, elites=8, epsilon=0.25)).propose(
-        8
-    )
-    scores = [score for _, score in batch]
-    assert scores[:6] == sorted(scores[:6], reverse=True)
-    assert scores[0] == -1.0  # the optimum: found by breeding among 201 points with at most 120 draws
+    def scores(epsilon):
+        config = SearchConfig(population=24, generations=4, elites=8, epsilon=epsilon)
+        return [score for _, score in search(ranker=Oracle(), config=config).propose(8)]
+
+    greedy, curious = scores(0.0), scores(0.25)
+    assert greedy == sorted(greedy, reverse=True)
+    assert greedy[0] == -1.0  # the optimum, found among 201 points
+    assert curious[:6] == greedy[:6]
+    assert len(curious) == 8
+    assert sum(curious[6:]) < sum(greedy[6:])
 
 
 def test_the_search_closes_in_on_what_was_measured_fast_and_does_not_breed_failures():

@@ -64,3 +64,23 @@ def test_a_run_outlives_whoever_reads_its_progress(tmp_path: Path) -> None:
     assert process.returncode == 0
     (result,) = json.loads(out)
     assert result["best"]["validated"]
+
+
+@pytest.mark.parametrize("closed", ["1", "2"])
+def test_a_command_does_without_a_stream_that_was_never_open(tmp_path: Path, closed: str) -> None:
+    command = f'exec "$0" -m service.cli lookup {SPEC} --json --db "$1" {closed}>&-'
+    shell = ["sh", "-c", command, sys.executable, str(tmp_path / "x.db")]
+    done = subprocess.run(shell, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.stdout != "") == (closed == "2")
+
+
+def test_a_machine_that_gives_no_memory_is_one_line_and_no_hang(tmp_path: Path) -> None:
+    """So little that not even a thread's stack fits."""
+    command = f'ulimit -v 250000; exec "$0" -m service.cli tune {SPEC} --db "$1"'
+    shell = ["sh", "-c", command, sys.executable, str(tmp_path / "x.db")]
+    done = subprocess.run(shell, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("error: ")
+    assert "should not happen" not in done.stderr
+    assert "Traceback" not in done.stderr
