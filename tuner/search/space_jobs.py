@@ -106,7 +106,7 @@ def apply_trace(module_json: str, trace_json: str) -> IRModule:
 
 
 def trace_to_json(trace: Trace) -> str:
-    """Canonical JSON of a trace. Raises TypeError for what JSON can't hold (an IndexMap)."""
+    """Canonical JSON of a trace. Raises TypeError for what JSON can't hold (a dict in an annotation)."""
     return json.dumps(_plain(trace.as_json()), separators=(",", ":"))
 
 
@@ -119,7 +119,7 @@ def _plain(node: Any) -> Any:
         return int(node.value)
     if isinstance(node, tvm.tirx.FloatImm):
         return float(node.value)
-    if isinstance(node, tvm.tirx.StringImm):
+    if isinstance(node, tvm.ir.StringImm):
         return str(node.value)
     raise TypeError(f"{type(node).__name__} does not survive JSON")
 
