@@ -112,10 +112,10 @@ def side_by_side(
                 + ("; upstream found none" if len(codes) < 2 else "")
             }
         confirmed = runner.confirm(codes, 31)
-    against = paired_speedup(confirmed.candidate_secs[1], confirmed.candidate_secs[0])
+    against = paired_speedup(confirmed.candidates[1], confirmed.candidates[0])
     return {
-        "ours ms": statistics.median(confirmed.candidate_secs[0]) * 1e3,
-        "upstream ms": statistics.median(confirmed.candidate_secs[1]) * 1e3,
+        "ours ms": statistics.median(confirmed.candidates[0]) * 1e3,
+        "upstream ms": statistics.median(confirmed.candidates[1]) * 1e3,
         "untuned ms": statistics.median(confirmed.baseline_secs) * 1e3,
         "winner speed-up": against.ratio,
         "ci95": f"{against.ci95[0]:.3f}..{against.ci95[1]:.3f}",

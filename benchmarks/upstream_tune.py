@@ -36,7 +36,7 @@ def _plain(node):
 
     if node is None or isinstance(node, bool | int | float | str):
         return node
-    if isinstance(node, tvm.tirx.IntImm | tvm.tirx.FloatImm | tvm.ir.StringImm):
+    if isinstance(node, tvm.tirx.IntImm | tvm.tirx.FloatImm):
         return node.value
     return [_plain(item) for item in node]
 

@@ -9,7 +9,7 @@ from tuner.measure.stats import choose_winner, median_with_ci, paired_speedup, v
 from tuner.outcome import Failure
 from tuner.records import Confirmation, Recorder
 from tuner.result import Best, TuneResult
-from tuner.run_state import Contender, RunState
+from tuner.run_state import RunState
 from tuner.session import TaskSession
 
 INTERRUPTED_ROUNDS = 5  # whoever pressed Ctrl-C does not want to wait
@@ -40,8 +40,12 @@ def _confirm(session: TaskSession, state: RunState, recorder: Recorder) -> Best 
     except WorkerError as error:
         state.note(f"the confirmation could not be run, so nothing is published: {error}")
         return None
-    standing: dict[int, tuple[float, ...]] = {}
-    by_trial: dict[int, Contender] = {}
+    untuned = state.untuned
+    if untuned is None:
+        raise RuntimeError("a run is confirmed after its untuned module was recorded")
+    # The untuned module's samples of these rounds are its own: it wins whatever is slower.
+    standing = {untuned.trial.trial: confirmed.baseline_secs}
+    by_trial = {untuned.trial.trial: untuned}
     for contender, secs in zip(state.contenders, confirmed.candidates, strict=True):
         if isinstance(secs, Failure):
             state.note(f"trial {contender.trial.trial} did not stand its confirmation: {secs.kind}: {secs.detail}")
@@ -49,19 +53,18 @@ def _confirm(session: TaskSession, state: RunState, recorder: Recorder) -> Best 
         standing[contender.trial.trial] = secs
         by_trial[contender.trial.trial] = contender
     winner = choose_winner(standing)
-    speedup = None if winner is None else paired_speedup(confirmed.baseline_secs, standing[winner])
+    if winner is None or verdict(paired_speedup(confirmed.baseline_secs, standing[winner])) == "slower":
+        winner = untuned.trial.trial
+    speedup = paired_speedup(confirmed.baseline_secs, standing[winner])
     confirmation = Confirmation(
         baseline_secs=confirmed.baseline_secs,
         candidate_secs=standing,
         winner=winner,
-        verdict="tie" if speedup is None else verdict(speedup),
+        verdict=verdict(speedup),
     )
     record_id = recorder.confirm(session.run_id, confirmation)
-    if winner is None or speedup is None:
-        state.note("no candidate stood its confirmation; the untuned module stands")
-        return None
     trial = by_trial[winner].trial
-    if trial.artifact_sha256 == session.untuned.sha256:
+    if winner == untuned.trial.trial:
         state.note(f"none of {state.trials} schedules beats the untuned module, which stands, labelled `default`")
     latency = median_with_ci(standing[winner])
     bound_s, bound = session.bound()

@@ -61,12 +61,12 @@ class Limits:
 class SearchConfig:
     """The evolutionary search: how many candidates are scored to fill one batch."""
 
-    population: int = 192
+    population: int = 96
     generations: int = 3
     random_fraction: float = 0.25
     crossover_fraction: float = 0.25
     epsilon: float = 0.1
-    elites: int = 48
+    elites: int = 32
 
     def __post_init__(self) -> None:
         _need(self.population >= 2, f"population must be at least 2, got {self.population}")

@@ -44,6 +44,8 @@ class RunState:
         self.stopped = "trials"
         self.notes: list[str] = []
         self.contenders: list[Contender] = []
+        """The fastest searched candidates, fastest first."""
+        self.untuned: Contender | None = None
         self.baseline_s: float | None = None
         self.roofline_s: float | None = None
         self.first_trial_s: float | None = None
@@ -52,7 +54,9 @@ class RunState:
 
     @property
     def best_s(self) -> float | None:
-        return self.contenders[0].median_s if self.contenders else None
+        """Seconds of the fastest validated candidate, the untuned module included."""
+        fastest = [self.untuned, *self.contenders[:1]]
+        return min((c.median_s for c in fastest if c is not None), default=None)
 
     @property
     def has_tuned(self) -> bool:
@@ -103,6 +107,7 @@ class RunState:
     def add_untuned(self, trial: TrialRecord, record_id: str, code: bytes) -> None:
         """Counts the untuned module, whose time was spent in setup."""
         self._count(trial, record_id, code)
+        self.untuned, self.contenders = self.contenders[0], []
 
     def add(self, trial: TrialRecord, record_id: str, code: bytes) -> None:
         """Counts one finished, stored trial of a candidate."""

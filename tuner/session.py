@@ -19,7 +19,7 @@ import numpy as np
 import platformdirs
 
 from tuner.config import TuneConfig
-from tuner.cost_model import CostModel, MachineModel, Model
+from tuner.cost_model import CostModel, Model, machine_model
 from tuner.errors import Interrupted, TunesmithError, WorkerDied, WorkloadError
 from tuner.measure.blame import is_machines_fault
 from tuner.measure.pool import WorkerPool
@@ -68,6 +68,12 @@ class TaskSession:
     model_metrics: dict[str, Any] = field(default_factory=dict)
 
     @property
+    def multiplied_dtype(self) -> str:
+        """The dtype whose peak bounds the workload: that of its first input."""
+        inputs = (arg.dtype for arg in self.workload.args if arg.role in ("in", "inout"))
+        return next(inputs, self.workload.acc_dtype)
+
+    @property
     def is_default(self) -> bool:
         return self.level == "default"
 
@@ -105,8 +111,9 @@ class TaskSession:
             task = self._task(level)  # the child keeps the space it fell back to under the level asked for
         spaces = spaces_from_wire(opened["spaces"])
         rng = np.random.default_rng(self.config.seed)
+        machine = machine_model(self.roofline, self.target.isa(), self.multiplied_dtype)
         # One thread: with more, OpenMP waits for cores that the children hold, and a batch costs seconds.
-        self.model = CostModel(machine=self._machine_model(), seed=self.config.seed, n_threads=1)
+        self.model = CostModel(machine=machine, seed=self.config.seed, n_threads=1)
         self.search = EvolutionarySearch(spaces, Evaluator(self.pool, task), self.model, self.config.search, rng)
         self.builder = Builder(self.pool, task, self._build_timeout_s())
 
@@ -161,8 +168,7 @@ class TaskSession:
     def bound(self) -> tuple[float, str]:
         """The least seconds one call can take on this device, and what sets them: "compute" or "memory"."""
         workload = self.workload
-        multiplied = next((arg.dtype for arg in workload.args if arg.role in ("in", "inout")), workload.acc_dtype)
-        return self.roofline.bound_s(workload.flop, workload.bytes_moved, multiplied)
+        return self.roofline.bound_s(workload.flop, workload.bytes_moved, self.multiplied_dtype)
 
     def _build_timeout_s(self) -> float:
         """Relative to what the untuned module took, so that a slow machine is not taken for a bad candidate.
@@ -179,16 +185,6 @@ class TaskSession:
             "target": self.target.attrs,
             "level": level,
         }
-
-    def _machine_model(self) -> MachineModel:
-        sizes = [self.device.caches[name] for name in ("L1d", "L2") if name in self.device.caches]
-        return MachineModel(
-            n_cores=self.target.n_cores,
-            peak_flop_per_s=self.roofline.peak_flop_per_s(self.workload.acc_dtype),
-            memory_bytes_per_s=self.roofline.bytes_per_s(float("inf")),
-            cache_bytes=tuple(float(size) for size in sizes),
-            cache_bytes_per_s=tuple(self.roofline.bytes_per_s(size * self.target.n_cores) for size in sizes),
-        )
 
 
 @contextmanager

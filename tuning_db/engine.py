@@ -7,6 +7,7 @@ lock at BEGIN (IMMEDIATE), so two processes queue up instead of failing halfway.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -35,6 +36,7 @@ class Database:
         self._engine = engine
         self._writing = engine.execution_options(tunesmith_write=True)
         self._busy_timeout_s = busy_timeout_s
+        self._file = _identity(name)
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -55,6 +57,15 @@ class Database:
         """
         with storage_errors(self.name, "write to", self._busy_timeout_s), self._writing.begin() as connection:
             yield connection
+            self._require_the_same_file()
+
+    def _require_the_same_file(self) -> None:
+        """SQLite goes on writing to a file that was deleted or replaced, where nobody would find the records."""
+        if _identity(self.name) != self._file:
+            raise StorageError(
+                f"can't write to database {self.name}: the file was deleted or replaced while in use; "
+                "what was stored before is in the old file"
+            )
 
     def damage(self) -> str | None:
         """Reads the whole file once; what is wrong with it in one line, None when it is sound."""
@@ -77,6 +88,15 @@ class Database:
         self.close()
 
 
+def _identity(path: str) -> tuple[int, int] | None:
+    """Device and inode of the file; None where there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 def open_database(url: str, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> Database:
     """Opens, or makes, the database at `url`: "sqlite:///FILE" (four slashes for an absolute path) or a plain path.
 
@@ -86,14 +106,13 @@ def open_database(url: str, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> Databa
     path = _sqlite_path(url)
     _check_path(path)
     engine = _sqlite_engine(path, busy_timeout_s)
-    database = Database(engine, str(path), busy_timeout_s)
     try:
         with storage_errors(str(path), "open", busy_timeout_s):
             _ensure_schema(engine, path)
     except BaseException:
-        database.close()
+        engine.dispose()
         raise
-    return database
+    return Database(engine, str(path), busy_timeout_s)
 
 
 def _sqlite_path(url: str) -> Path:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from service.exits import DONE, FAILED, print_error
+from service.exits import BAD_USAGE, DONE, FAILED, exit_code, print_error
 from service.interrupt import Interrupt, interruptible
 from service.options import DbOption, JsonOption, TargetOption, WorkloadsArgument, open_repository
 from service.render import print_json, print_out, speedup_text
@@ -45,6 +45,7 @@ class Session:
     watcher: Watcher | None = None
     results: list[dict[str, Any]] = field(default_factory=list)
     n_failed: int = 0
+    n_misused: int = 0
 
 
 def tune(
@@ -89,7 +90,9 @@ def tune(
                 print_json(session.results)
     if interrupt.exit_code is not None:
         return interrupt.exit_code
-    return FAILED if session.n_failed else DONE
+    if not session.n_failed:
+        return DONE
+    return BAD_USAGE if session.n_misused == len(order.requests) else FAILED
 
 
 def _tune_each(session: Session) -> None:
@@ -114,6 +117,7 @@ def _tune_each(session: Session) -> None:
                 )
         except TunesmithError as error:
             session.n_failed += 1
+            session.n_misused += exit_code(error) == BAD_USAGE
             session.results.append(_error_json(request, order, type(error).__name__, str(error)))
             print_error(str(error) if n == 1 else f"{request.label}: {error}")
             if isinstance(error, StorageError):

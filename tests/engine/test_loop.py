@@ -15,6 +15,7 @@ from tests.search import modules
 from tuner.config import TuneConfig
 from tuner.errors import StorageError, TargetError, WorkloadError
 from tuner.loop import tune_task
+from tuner.measure.runner import Confirmed, Runner
 from tuner.outcome import Failure, FailureKind, Latency
 from tuner.targets.target import parse_target
 from tuner.tvm_api import tvm
@@ -80,6 +81,24 @@ def test_a_tiny_kernel_is_never_served_slower_than_untuned(run, line):
     assert recorder.trials[0].certificate == "default"
     assert result.best is not None
     assert result.best.verdict != "slower"
+
+
+def test_what_confirmation_calls_slower_is_not_the_winner(run, monkeypatch):
+    """The untuned module stands, with the samples of the same rounds."""
+    genuine = Runner.confirm
+
+    def confirm(self, codes, rounds):
+        honest = genuine(self, codes, rounds)
+        faster = tuple(s / 1e3 for s in honest.baseline_secs)
+        return Confirmed(baseline_secs=faster, candidates=honest.candidates)
+
+    monkeypatch.setattr(Runner, "confirm", confirm)
+    result, recorder, observer = run(MATMUL, trials=6)
+    assert result.best is not None
+    assert (result.best.trial, result.best.verdict, result.best.schedule) == (0, "tie", "default")
+    assert result.best.speedup == 1.0
+    assert recorder.confirmations[0].winner == 0
+    assert any("untuned module" in note for note in observer.notes)
 
 
 def test_equal_artifacts_are_timed_once(run):

@@ -266,3 +266,17 @@ def test_a_schedule_published_by_two_processes_at_once_is_the_better_one(db_path
             record_id = repository.confirm(f"run-{number}", confirmation(0, speedup))
             best = record_id if speedup == 4.0 else best
         assert [r.id for r in Repository(one).list_records(only_published=True)] == [best]
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_file_deleted_or_replaced_in_use_is_told_at_the_next_write(db_path: Path, replaced: bool) -> None:
+    with open_database(str(db_path)) as database:
+        repository = Repository(database)
+        repository.open_run(context())
+        for name in db_path.parent.glob(f"{db_path.name}*"):
+            name.unlink()
+        if replaced:
+            open_database(str(db_path)).close()
+        with pytest.raises(StorageError) as caught:
+            repository.record(context().run_id, trial(0))
+    assert "deleted or replaced" in one_line(caught)

@@ -119,8 +119,6 @@ def _plain(node: Any) -> Any:
         return int(node.value)
     if isinstance(node, tvm.tirx.FloatImm):
         return float(node.value)
-    if isinstance(node, tvm.ir.StringImm):
-        return str(node.value)
     raise TypeError(f"{type(node).__name__} does not survive JSON")
 
 
