@@ -20,6 +20,7 @@ TVM_DISTRIBUTIONS = {"tvm": "apache-tvm", "tvm_ffi": "apache-tvm-ffi", "tvm_ffi_
 OTHER_DISTRIBUTIONS = {"ml_dtypes": "ml-dtypes", "xgboost": "xgboost-cpu"}
 READS_ENVIRONMENT = {
     "service.settings",
+    "service.cli",  # sets what numpy's BLAS reads
     "tuner.measure.zygote",  # makes the environment of its child
     "tuner.tvm_api",  # sets what TVM reads, in a child
 }

@@ -106,7 +106,7 @@ def apply_trace(module_json: str, trace_json: str) -> IRModule:
 
 
 def trace_to_json(trace: Trace) -> str:
-    """Canonical JSON of a trace. Raises TypeError for what JSON can't hold (an IndexMap)."""
+    """Canonical JSON of a trace. Raises TypeError for what JSON can't hold (a dict in an annotation)."""
     return json.dumps(_plain(trace.as_json()), separators=(",", ":"))
 
 
