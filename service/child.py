@@ -6,6 +6,7 @@ from typing import Any
 
 from tuner.config import Limits
 from tuner.errors import JobRaised, WorkerDied, WorkerTimeout
+from tuner.workloads.spec import WorkloadRequest
 
 TIMEOUT_S = 60.0
 
@@ -37,3 +38,9 @@ def run_jobs(jobs: list[tuple[str, dict[str, Any]]], *, n_threads: int = 1, doin
             raise WorkerDied(f"can't {doing}: {error}", error.signal_name) from error
         except WorkerTimeout as error:
             raise WorkerTimeout(f"can't {doing}: {error}") from error
+
+
+def resolved_key(request: WorkloadRequest) -> str:
+    """The key of the computation that a module's text stands for, worked out by a child."""
+    job = ("workload.resolve", {"request": request.to_dict()})
+    return str(run_jobs([job], doing=f"read {request.label}")[0]["key"])

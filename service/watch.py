@@ -48,9 +48,10 @@ class LiveWatcher:
         self._live = Live(console=console, auto_refresh=False, transient=True)
 
     def on_progress(self, progress: Progress) -> None:
-        self.last = progress
         now = self._clock()
-        if now - self._drawn_at < _REDRAW_EVERY_S and progress.phase == "measure":
+        is_new_phase = self.last is None or progress.phase != self.last.phase
+        self.last = progress
+        if now - self._drawn_at < _REDRAW_EVERY_S and not is_new_phase:
             return
         self._drawn_at = now
         self._live.update(_panel(self._heading, progress), refresh=True)

@@ -18,8 +18,8 @@ INTERRUPTED_ROUNDS = 5  # whoever pressed Ctrl-C does not want to wait
 def confirm_and_conclude(session: TaskSession, state: RunState, recorder: Recorder) -> TuneResult:
     """Confirms, publishes and reports. The untuned module itself contends, so a run ends with something proven."""
     with state.phase("confirm"):
-        best = _confirm(session, state, recorder)
-    result = _result(session, state, best)
+        best, baseline_secs = _confirm(session, state, recorder)
+    result = _result(session, state, best, baseline_secs)
     recorder.close_run(session.run_id, result.to_json())
     state.tell("done")
     return result
@@ -30,16 +30,17 @@ def nothing_to_tune(session: TaskSession, state: RunState) -> TuneResult:
     state.stopped = "nothing_to_tune"
     state.note(f"nothing to tune: {session.workload.nothing_to_tune}")
     state.tell("done")
-    return _result(session, state, None)
+    return _result(session, state, None, ())
 
 
-def _confirm(session: TaskSession, state: RunState, recorder: Recorder) -> Best | None:
+def _confirm(session: TaskSession, state: RunState, recorder: Recorder) -> tuple[Best | None, tuple[float, ...]]:
+    """The winner, and the untuned module's samples that its speed-up was taken against."""
     rounds = INTERRUPTED_ROUNDS if state.stop.is_set() else session.config.policy.confirm_rounds
     try:
         confirmed = session.runner.confirm([c.code for c in state.contenders], rounds)
     except WorkerError as error:
         state.note(f"the confirmation could not be run, so nothing is published: {error}")
-        return None
+        return None, session.baseline.run_secs
     untuned = state.untuned
     if untuned is None:
         raise RuntimeError("a run is confirmed after its untuned module was recorded")
@@ -68,7 +69,7 @@ def _confirm(session: TaskSession, state: RunState, recorder: Recorder) -> Best 
         state.note(f"none of {state.trials} schedules beats the untuned module, which stands, labelled `default`")
     latency = median_with_ci(standing[winner])
     bound_s, bound = session.bound()
-    return Best(
+    best = Best(
         record_id=record_id or by_trial[winner].record_id,
         trial=winner,
         median_s=latency.median,
@@ -83,11 +84,11 @@ def _confirm(session: TaskSession, state: RunState, recorder: Recorder) -> Best 
         max_abs_error=trial.max_abs_error if trial.max_abs_error is not None else float("nan"),
         schedule=trial.certificate,
     )
+    return best, confirmed.baseline_secs
 
 
-def _result(session: TaskSession, state: RunState, best: Best | None) -> TuneResult:
-    tuned = session.workload.nothing_to_tune is None
-    baseline = median_with_ci(session.baseline.run_secs) if tuned else None
+def _result(session: TaskSession, state: RunState, best: Best | None, baseline_secs: tuple[float, ...]) -> TuneResult:
+    baseline = median_with_ci(baseline_secs) if baseline_secs else None
     return TuneResult(
         workload=_described(session),
         target=session.target.attrs,

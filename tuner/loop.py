@@ -5,9 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 
 from tuner.conclude import confirm_and_conclude, nothing_to_tune
 from tuner.config import TuneConfig
+from tuner.errors import Interrupted
 from tuner.outcome import Latency, Outcome
 from tuner.progress import Observer
 from tuner.records import Recorder, TrialRecord
@@ -45,15 +47,16 @@ def tune_task(
             return nothing_to_tune(session, state)
         recorder.open_run(session.run_context())
         record_untuned(session, state, recorder)
-        explore(session, state, recorder)
-        if not state.has_tuned and not session.is_default and not stop.is_set():
-            session.fall_back_to_default(f"none of {state.trials - 1} candidates gave a validated latency")
+        with suppress(Interrupted):  # from here on there is something to conclude with
             explore(session, state, recorder)
+            if not state.has_tuned and not session.is_default and not stop.is_set():
+                session.fall_back_to_default(f"none of {state.trials} candidates gave a validated latency")
+                explore(session, state, recorder)
         return confirm_and_conclude(session, state, recorder)
 
 
 def record_untuned(session: TaskSession, state: RunState, recorder: Recorder) -> None:
-    """The untuned module is the first trial, with the samples it has already: no winner is slower than it."""
+    """The untuned module is trial 0, with the samples it has already: no winner is slower than it."""
     trial = session.untuned_trial()
     state.add_untuned(trial, recorder.record(session.run_id, trial), session.untuned.code)
 
@@ -82,7 +85,7 @@ def explore(session: TaskSession, state: RunState, recorder: Recorder) -> None:
             with state.phase("measure"):
                 measured = session.measure(artifact, state.best_s)
             trial = TrialRecord(
-                trial=state.trials,
+                trial=state.trials + 1,
                 trace_json=artifact.trace_json,
                 outcome=measured.outcome,
                 artifact_sha256=artifact.sha256,

@@ -22,7 +22,7 @@ UNTUNED_TRACE = "[[],[]]"
 DRIFT = 0.1
 """The same code timed in several processes differs by up to so much in its speed-up over untuned: no news."""
 
-ReplayVerdict = Literal["same", "faster", "slower", "wrong", "failed"]
+ReplayVerdict = Literal["same", "unclear", "faster", "slower", "wrong", "failed"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,8 +172,12 @@ def _ratio(above: Estimate, below: Estimate) -> Estimate:
 
 
 def _verdict(ratio: Estimate | None) -> ReplayVerdict:
-    """Other than "same" only when the interval excludes 1 and the difference is more than drift."""
-    if ratio is None or (ratio.low <= 1 <= ratio.high) or abs(np.log(ratio.median)) <= np.log1p(DRIFT):
+    """ "faster" or "slower" when the interval excludes 1 and the difference is more than drift; "unclear" when the
+    interval holds 1 but also twice or half of it.
+    """
+    if ratio is None or ratio.low <= 1 <= ratio.high:
+        return "unclear" if ratio is not None and (ratio.low < 0.5 or ratio.high > 2) else "same"
+    if abs(np.log(ratio.median)) <= np.log1p(DRIFT):
         return "same"
     return "faster" if ratio.median > 1 else "slower"
 

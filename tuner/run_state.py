@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from tuner.config import TuneConfig
+from tuner.errors import Interrupted
 from tuner.outcome import Failure, FailureKind, Latency, Outcome
 from tuner.progress import Observer, Progress
 from tuner.records import TrialRecord
@@ -51,6 +52,7 @@ class RunState:
         self.first_trial_s: float | None = None
         self._outcome_of_artifact: dict[str, Outcome] = {}
         self._budget = config.trials
+        self._phase = "setup"
 
     @property
     def best_s(self) -> float | None:
@@ -60,8 +62,8 @@ class RunState:
 
     @property
     def has_tuned(self) -> bool:
-        """Whether any candidate besides the untuned module has a latency."""
-        return self.ok > 1
+        """Whether any candidate has a latency; the untuned module is not one."""
+        return self.ok > 0
 
     @property
     def elapsed_s(self) -> float:
@@ -71,8 +73,8 @@ class RunState:
         """How many candidates to propose next; 0 ends the exploring."""
         if self.must_stop():
             return 0
-        batch = self.config.batch_size if self.trials > 1 else min(FIRST_BATCH, self.config.batch_size)
-        return max(0, min(batch, self._budget - self.trials))
+        batch = self.config.batch_size if self.trials else min(FIRST_BATCH, self.config.batch_size)
+        return max(0, min(batch, self._budget - self.trials, self._affordable()))
 
     def must_stop(self) -> bool:
         """Whether no further candidate may start: stopped from outside, or out of time.
@@ -82,11 +84,35 @@ class RunState:
         if self.stop.is_set():
             self.stopped = "interrupted"
             return True
-        seconds = self.config.seconds
-        if self.trials > 1 and seconds is not None and self.elapsed_s > seconds * (1 - CONFIRM_RESERVE):
+        if self.trials and self._exploring_left_s() <= 0:
             self.stopped = "seconds"
             return True
         return False
+
+    def checkpoint(self) -> None:
+        """Called while a batch is under way: shows that it goes on, and ends it when the run is to stop.
+
+        Raises:
+            Interrupted: `stop` is set.
+        """
+        if self.stop.is_set():
+            self.stopped = "interrupted"
+            raise Interrupted(f"{self.label}: stopped")
+        self.tell(self._phase)
+
+    def _exploring_left_s(self) -> float:
+        seconds = self.config.seconds
+        return float("inf") if seconds is None else seconds * (1 - CONFIRM_RESERVE) - self.elapsed_s
+
+    def _affordable(self) -> int:
+        """How many more candidates fit into the time that is left, by what the ones before took; at least one."""
+        left_s = self._exploring_left_s()
+        if not self.trials or left_s == float("inf"):
+            return self._budget
+        return max(1, int(left_s / (self._exploring_s() / self.trials)))
+
+    def _exploring_s(self) -> float:
+        return max(self.elapsed_s - self.seconds["setup"], 1e-6)
 
     def grant(self, trials: int) -> None:
         """Adds trials to the budget, so that a fallback gets its turn when the search has spent it all."""
@@ -105,26 +131,28 @@ class RunState:
         return None if artifact_sha256 is None else self._outcome_of_artifact.get(artifact_sha256)
 
     def add_untuned(self, trial: TrialRecord, record_id: str, code: bytes) -> None:
-        """Counts the untuned module, whose time was spent in setup."""
-        self._count(trial, record_id, code)
-        self.untuned, self.contenders = self.contenders[0], []
+        """The untuned module contends, but is none of the candidates that are counted."""
+        if not isinstance(trial.outcome, Latency):
+            raise ValueError("the untuned module has a latency, or there is nothing to compare with")
+        self.untuned = Contender(record_id, trial, code, trial.outcome.median_s)
+        self._remember(trial)
 
     def add(self, trial: TrialRecord, record_id: str, code: bytes) -> None:
         """Counts one finished, stored trial of a candidate."""
         if self.first_trial_s is None:
             self.first_trial_s = self.elapsed_s
-        self._count(trial, record_id, code)
-        self.seconds["validate"] += trial.phase_s.get("validate", 0.0)
-        self.seconds["run"] += trial.phase_s.get("run", 0.0)
-        self.tell("measure")
-
-    def _count(self, trial: TrialRecord, record_id: str, code: bytes) -> None:
         self.trials += 1
         if isinstance(trial.outcome, Failure):
             self.failed[trial.outcome.kind.value] += 1
         else:
             self.ok += 1
             self._contend(Contender(record_id, trial, code, trial.outcome.median_s), trial.outcome)
+        self._remember(trial)
+        self.seconds["validate"] += trial.phase_s.get("validate", 0.0)
+        self.seconds["run"] += trial.phase_s.get("run", 0.0)
+        self.tell("measure")
+
+    def _remember(self, trial: TrialRecord) -> None:
         if trial.artifact_sha256 is not None and not _is_retryable(trial.outcome):
             self._outcome_of_artifact[trial.artifact_sha256] = trial.outcome
 
@@ -135,6 +163,7 @@ class RunState:
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """Charges the seconds inside to a phase ("measure" is split into validate and run by `add`)."""
+        self._phase = name
         self.tell(name)
         began = time.perf_counter()
         try:
@@ -164,10 +193,9 @@ class RunState:
 
     def _remaining_s(self) -> float | None:
         by_time = None if self.config.seconds is None else max(0.0, self.config.seconds - self.elapsed_s)
-        if self.trials == 0:
+        if self.trials < FIRST_BATCH:  # the first few say little: they carry a whole batch's search and builds
             return by_time
-        exploring = self.elapsed_s - self.seconds["setup"]
-        by_trials = exploring / self.trials * max(0, self._budget - self.trials)
+        by_trials = self._exploring_s() / self.trials * max(0, self._budget - self.trials)
         return by_trials if by_time is None else min(by_time, by_trials)
 
 

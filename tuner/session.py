@@ -114,8 +114,10 @@ class TaskSession:
         machine = machine_model(self.roofline, self.target.isa(), self.multiplied_dtype)
         # One thread: with more, OpenMP waits for cores that the children hold, and a batch costs seconds.
         self.model = CostModel(machine=machine, seed=self.config.seed, n_threads=1)
-        self.search = EvolutionarySearch(spaces, Evaluator(self.pool, task), self.model, self.config.search, rng)
-        self.builder = Builder(self.pool, task, self._build_timeout_s())
+        self.search = EvolutionarySearch(
+            spaces, Evaluator(self.pool, task, self.state.checkpoint), self.model, self.config.search, rng
+        )
+        self.builder = Builder(self.pool, task, self._build_timeout_s(), self.state.checkpoint)
 
     def fall_back_to_default(self, reason: str) -> None:
         """Leaves the searched space for the default schedules, and says why."""
@@ -153,7 +155,7 @@ class TaskSession:
     def untuned_trial(self) -> TrialRecord:
         """The untuned module as a trial: the samples are the baseline's."""
         return TrialRecord(
-            trial=self.state.trials,
+            trial=0,
             trace_json=self.untuned.trace_json,
             outcome=Latency(self.baseline.run_secs),
             artifact_sha256=self.untuned.sha256,

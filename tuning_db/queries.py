@@ -73,8 +73,14 @@ def lookup(connection: Connection, question: Question, *, workload_key: str | No
         workload_key=best.workload_key,
         tier="exact",
         record=get_record(connection, best.record_id),
-        reason=f"confirmed {best.speedup:.3g}x over untuned on this device under policy {best.policy}",
+        reason=f"{_standing_text(best)} on this device under policy {best.policy}",
     )
+
+
+def _standing_text(best: Row[Any]) -> str:
+    if best.verdict == "tie":
+        return "confirmed right, and a tie: its speed can't be told from untuned"
+    return f"confirmed {best.speedup:.3g}x over untuned"
 
 
 def _keys_of_spec(connection: Connection, digest: str, code_key: str) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from service.child import run_jobs
+from service.child import resolved_key
 from service.exits import DONE, STRICT_MISS
 from service.options import DbOption, JsonOption, TargetOption, WorkloadsArgument, open_repository
 from service.record_json import confirmed, record_json, workload_json
@@ -34,14 +34,15 @@ def lookup(
     requests = [parse_workload(w) for w in workload]
     for_target = parse_target(target)
     device_key = device or detect_device(for_target).key
-    repository = open_repository(db)
+    repository = open_repository(db, reads_only=True)
     answers = [_ask(repository, request, for_target, device_key) for request in requests]
     if json:
         print_json([_answer_json(r, a) for r, a in zip(requests, answers, strict=True)])
     else:
         table = new_table("workload", "tier", "record", "median", "speed-up", "why")
         for request, answer in zip(requests, answers, strict=True):
-            table.add_row(request.label, answer.tier, *_answer_cells(answer), answer.reason)
+            why = answer.reason.replace("tunesmith tune WORKLOAD", f"tunesmith tune {request.label}")
+            table.add_row(request.label, answer.tier, *_answer_cells(answer), why)
         print_out(table)
     return STRICT_MISS if strict and any(a.tier == "miss" for a in answers) else DONE
 
@@ -57,9 +58,7 @@ def _ask(repository: Repository, request: WorkloadRequest, target: Target, devic
     answer = repository.lookup(digest=request.spec_digest, **question)
     if answer.workload_key is not None or request.module_text is None:
         return answer
-    job = ("workload.resolve", {"request": request.to_dict()})
-    resolved = run_jobs([job], doing=f"read {request.label}")[0]
-    return repository.lookup(workload_key=resolved["key"], **question)
+    return repository.lookup(workload_key=resolved_key(request), **question)
 
 
 def _answer_json(request: WorkloadRequest, answer: LookupAnswer) -> dict[str, Any]:

@@ -6,10 +6,11 @@ from typing import Annotated
 
 import typer
 
+from service.child import resolved_key
 from service.exits import DONE
 from service.options import DbOption, JsonOption, open_repository
 from service.render import new_table, print_json, print_out, seconds_text, utc_text
-from tuner.workloads.spec import parse_workload
+from tuner.workloads.spec import WorkloadRequest, parse_workload
 
 
 def records(
@@ -20,8 +21,9 @@ def records(
     json: JsonOption = False,
 ) -> int:
     """List the stored records, newest first."""
-    digest = None if workload is None else parse_workload(workload).spec_digest
-    found = open_repository(db).list_records(digest=digest, only_published=published, limit=limit)
+    digest, key = (None, None) if workload is None else _asked_for(parse_workload(workload))
+    repository = open_repository(db, reads_only=True)
+    found = repository.list_records(digest=digest, workload_key=key, only_published=published, limit=limit)
     if json:
         print_json(
             [
@@ -51,3 +53,8 @@ def records(
         table.add_row(r.id, utc_text(r.measured_at_s), r.label, r.device_key, outcome, mark)
     print_out(table)
     return DONE
+
+
+def _asked_for(request: WorkloadRequest) -> tuple[str | None, str | None]:
+    """The digest or the key to filter by: a module is known by what it computes, not by its text."""
+    return (request.spec_digest, None) if request.module_text is None else (None, resolved_key(request))

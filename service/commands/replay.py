@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _MEANING = {
     "same": "same: right, and as fast against untuned as it was",
+    "unclear": "unclear: right, but the machine is too noisy now to compare its speed",
     "faster": "faster: right, and faster against untuned than it was",
     "slower": "slower: right, but slower against untuned than it was",
     "wrong": "wrong: it computes a wrong answer",
@@ -39,7 +40,7 @@ def replay(
 
     Exits with 1 when it fails or computes a wrong answer.
     """
-    found = open_repository(db).get_record(record)
+    found = open_repository(db, reads_only=True).get_record(record)
     here = detect_device(parse_target(found.target)).key
     notes = _notes(found, here)
 

@@ -9,7 +9,7 @@ import typer
 from service.exits import DONE
 from service.options import JsonOption
 from service.render import new_table, print_json, print_out
-from tuner.errors import NotFoundError
+from tuner.errors import WorkloadError
 from tuner.workloads.catalog import list_operators
 
 
@@ -21,7 +21,7 @@ def workloads(
     operators = list_operators()
     chosen = [o for o in operators if op in (None, o["op"])]
     if not chosen:
-        raise NotFoundError(f"no operator {op!r}; there are {', '.join(o['op'] for o in operators)}")
+        raise WorkloadError(f"no operator {op!r}; there are {', '.join(o['op'] for o in operators)}")
     if json:
         print_json(chosen)
     elif op is None:

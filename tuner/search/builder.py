@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ from tuner.errors import TunesmithError, WorkerError, WorkerTimeout
 from tuner.measure.blame import is_machines_fault
 from tuner.outcome import Failure, FailureKind
 from tuner.search.candidates import Candidate
-from tuner.search.evaluator import JobPool
+from tuner.search.evaluator import JobPool, go_on
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +26,18 @@ class Built:
 
 
 class Builder:
-    """Builds candidates of one task, each within `timeout_s`."""
+    """Builds candidates of one task, each within `timeout_s`.
 
-    def __init__(self, pool: JobPool, task: dict[str, Any], timeout_s: float) -> None:
+    `checkpoint` is called as answers arrive; what it raises ends the call.
+    """
+
+    def __init__(
+        self, pool: JobPool, task: dict[str, Any], timeout_s: float, checkpoint: Callable[[], None] = go_on
+    ) -> None:
         self._pool = pool
         self._task = task
         self._timeout_s = timeout_s
+        self._checkpoint = checkpoint
 
     def __call__(self, candidates: Sequence[Candidate | None]) -> list[Built]:
         """One answer per candidate, in order; None stands for the untuned module.
@@ -39,12 +45,16 @@ class Builder:
         Raises:
             TunesmithError: no worker can be made at all, e.g. because TVM is missing.
         """
-        answers = list(self._pool.map("space.build", [self._call(c) for c in candidates], self._timeout_s))
+        answers = self._map(candidates)
         lost = [i for i, answer in enumerate(answers) if is_machines_fault(answer)]
-        again = self._pool.map("space.build", [self._call(candidates[i]) for i in lost], self._timeout_s)
+        again = self._map([candidates[i] for i in lost])
         for i, answer in zip(lost, again, strict=True):
             answers[i] = answer
         return [self._read(c, answer) for c, answer in zip(candidates, answers, strict=True)]
+
+    def _map(self, candidates: Sequence[Candidate | None]) -> list[Any]:
+        calls = [self._call(c) for c in candidates]
+        return list(self._pool.map("space.build", calls, self._timeout_s, lambda _index, _answer: self._checkpoint()))
 
     def _call(self, candidate: Candidate | None) -> dict[str, Any]:
         return {"task": self._task, "candidate": None if candidate is None else candidate.to_wire()}

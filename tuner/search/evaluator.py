@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,15 +17,29 @@ SECONDS_PER_CANDIDATE = 5.0
 class JobPool(Protocol):
     """What the search needs of tuner.measure.pool.WorkerPool."""
 
-    def map(self, job: str, calls: Sequence[dict[str, Any]], timeout_s: float) -> Sequence[Any | WorkerError]: ...
+    def map(
+        self,
+        job: str,
+        items: Sequence[dict[str, Any]],
+        timeout_s: float,
+        on_result: Callable[[int, Any], None] | None = None,
+    ) -> Sequence[Any | WorkerError]: ...
+
+
+def go_on() -> None:
+    """A checkpoint that never ends anything."""
 
 
 class Evaluator:
-    """Schedules candidates of one task. `refused` and `lost` count those that came to nothing, with the last reason."""
+    """Schedules candidates of one task. `refused` and `lost` count those that came to nothing, with the last reason.
 
-    def __init__(self, pool: JobPool, task: dict[str, Any]) -> None:
+    `checkpoint` is called as answers arrive; what it raises ends the call.
+    """
+
+    def __init__(self, pool: JobPool, task: dict[str, Any], checkpoint: Callable[[], None] = go_on) -> None:
         self._pool = pool
         self._task = task
+        self._checkpoint = checkpoint
         self.refused = 0
         self.lost = 0
         self.last_refusal = ""
@@ -44,7 +58,7 @@ class Evaluator:
 
     def _map(self, chunks: Sequence[Sequence[Candidate]], timeout_s: float) -> Sequence[Any | WorkerError]:
         calls = [{"task": self._task, "candidates": [c.to_wire() for c in chunk]} for chunk in chunks]
-        answers = self._pool.map("space.evaluate", calls, timeout_s)
+        answers = self._pool.map("space.evaluate", calls, timeout_s, lambda _index, _answer: self._checkpoint())
         for answer in answers:
             if isinstance(answer, TunesmithError) and not isinstance(answer, WorkerError):
                 raise answer

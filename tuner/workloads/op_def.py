@@ -105,6 +105,8 @@ class Operator:
     reference: Callable[[OpCall, Mapping[str, Array]], Array]
     flop: Callable[[OpCall], float]
     reduction_length: Callable[[OpCall], int]
+    bytes_moved: Callable[[OpCall, Sequence[ArgSpec]], float] | None = None
+    """Where not every argument is touched whole; None: each is read or written once."""
     complete: Callable[[dict[str, Any]], None] = _nothing
     layouts: tuple[str, ...] = ()
     epilogues: tuple[str, ...] = ()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tuner.errors import WorkloadError
 from tuner.workloads.numpy_later import np
-from tuner.workloads.op_def import STORED, OpCall, Operator, Param, tensor
+from tuner.workloads.op_def import STORED, OpCall, Operator, Param, bytes_moved, tensor
 from tuner.workloads.ops_norm import SHAPE
 from tuner.workloads.spec_values import resolve_axes
 from tuner.workloads.workload import ArgSpec
@@ -85,6 +86,13 @@ TRANSPOSE = Operator(
     reduction_length=lambda call: 1,
 )
 
+
+def _gather_bytes(call: OpCall, args: Sequence[ArgSpec]) -> float:
+    """Only what is chosen is read: as much data as is written, and the indices."""
+    data, *others = args
+    return bytes_moved(others) + bytes_moved([arg for arg in others if arg.dtype == data.dtype and arg.role == "out"])
+
+
 GATHER = Operator(
     name="gather",
     doc="rows of data chosen by idx along one axis, as in an embedding",
@@ -101,4 +109,5 @@ GATHER = Operator(
     reference=lambda call, inputs: np.take(inputs["data"], inputs["idx"], axis=call["axis"]),
     flop=lambda call: 0.0,
     reduction_length=lambda call: 1,
+    bytes_moved=_gather_bytes,
 )

@@ -55,7 +55,7 @@ def _resolve_operator(request: WorkloadRequest) -> Workload:
         module_json=text,
         args=tuple(args),
         flop=op.flop(call),
-        bytes_moved=bytes_moved(args),
+        bytes_moved=bytes_moved(args) if op.bytes_moved is None else op.bytes_moved(call, args),
         reduction_length=max(1, op.reduction_length(call)),
         acc_dtype=call.acc_dtype,
         has_reference=True,
