@@ -47,8 +47,12 @@ def _confirm(session: TaskSession, state: RunState, recorder: Recorder) -> tuple
     # The untuned module's samples of these rounds are its own: it wins whatever is slower.
     standing = {untuned.trial.trial: confirmed.baseline_secs}
     by_trial = {untuned.trial.trial: untuned}
+    refuted: dict[int, Failure] = {}
     for contender, secs in zip(state.contenders, confirmed.candidates, strict=True):
         if isinstance(secs, Failure):
+            if not secs.kind.retryable:
+                refuted[contender.trial.trial] = secs
+                state.refute(secs)
             state.note(f"trial {contender.trial.trial} did not stand its confirmation: {secs.kind}: {secs.detail}")
             continue
         standing[contender.trial.trial] = secs
@@ -60,6 +64,7 @@ def _confirm(session: TaskSession, state: RunState, recorder: Recorder) -> tuple
     confirmation = Confirmation(
         baseline_secs=confirmed.baseline_secs,
         candidate_secs=standing,
+        refuted=refuted,
         winner=winner,
         verdict=verdict(speedup),
     )

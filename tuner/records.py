@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from tuner.outcome import Outcome
+from tuner.outcome import Failure, Outcome
 from tuner.workloads.workload import Workload
 
 
@@ -61,6 +61,8 @@ class Confirmation:
 
     baseline_secs: tuple[float, ...]
     candidate_secs: dict[int, tuple[float, ...]]
+    refuted: dict[int, Failure] = field(default_factory=dict)
+    """Trials that were timed before and failed now, by their own fault: they lose their latency."""
     winner: int | None
     verdict: str
     """"faster", "tie" or "slower": the winner against the untuned module."""

@@ -152,6 +152,11 @@ class RunState:
         self.seconds["run"] += trial.phase_s.get("run", 0.0)
         self.tell("measure")
 
+    def refute(self, failure: Failure) -> None:
+        """A candidate that had a latency turned out to be faulty when it was confirmed."""
+        self.ok -= 1
+        self.failed[failure.kind.value] += 1
+
     def _remember(self, trial: TrialRecord) -> None:
         if trial.artifact_sha256 is not None and not _is_retryable(trial.outcome):
             self._outcome_of_artifact[trial.artifact_sha256] = trial.outcome

@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
-from sqlalchemy import Connection, Table, func, or_, select, update
+from sqlalchemy import Connection, Table, func, null, or_, select, update
 from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.exc import IntegrityError
 
 from tuner.errors import StorageError
-from tuner.outcome import Latency
+from tuner.outcome import Failure, Latency
 from tuner.records import Confirmation, RunContext, TrialRecord
 from tuning_db import models, queries
 from tuning_db.canonical import code_versions, content_key, record_id, spec_digest
@@ -95,6 +95,8 @@ class Repository:
         now_s = self._clock()
         with self._writing(f"confirm run {run_id!r}") as connection:
             baseline = _samples(confirmation.baseline_secs)
+            for trial, failure in sorted(confirmation.refuted.items()):
+                _take_back_latency(connection, run_id, trial, failure)
             for trial, secs in sorted(confirmation.candidate_secs.items()):
                 samples = _samples(secs)
                 stands = {**asdict(standing(samples, baseline)), "min_s": min(samples), "max_s": max(samples)}
@@ -250,6 +252,15 @@ def _keep_latest(connection: Connection, table: Table, named: dict[str, Any], la
     key = [column.name for column in table.primary_key]
     upsert = insert(table).values(**named, **latest)
     connection.execute(upsert.on_conflict_do_update(index_elements=key, set_=latest))
+
+
+def _take_back_latency(connection: Connection, run_id: str, trial: int, failure: Failure) -> None:
+    """A wrong kernel has no latency, also when it shows only in its confirmation."""
+    of_trial = (models.trial.c.run_id == run_id) & (models.trial.c.trial == trial)
+    nothing = dict.fromkeys(("run_secs", "is_full", "min_s", "median_s", "max_s"), null())
+    connection.execute(
+        update(models.trial).where(of_trial).values(kind=failure.kind.value, detail=failure.detail, **nothing)
+    )
 
 
 def _outcome_columns(trial: TrialRecord) -> dict[str, Any]:

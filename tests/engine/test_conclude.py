@@ -64,6 +64,8 @@ def test_a_candidate_that_fails_its_confirmation_is_out_and_said_so():
     assert result.best.trial == 1
     assert recorder.confirmations[0].candidate_secs == {0: SLOW, 1: FAST}
     assert any("trial 2" in note and "wrong_answer" in note for note in observer.notes)
+    assert recorder.confirmations[0].refuted == {2: WRONG}
+    assert (result.trials_ok, result.failed["wrong_answer"]) == (1, 1)
 
 
 @pytest.mark.parametrize("secs", [WRONG, (8.0,) * 5])

@@ -8,6 +8,7 @@ import pytest
 
 from tests.engine.conftest import ListObserver
 from tuner.config import TuneConfig
+from tuner.errors import Interrupted
 from tuner.outcome import Failure, FailureKind, Latency, Outcome
 from tuner.records import TrialRecord
 from tuner.run_state import FIRST_BATCH, RunState
@@ -60,6 +61,26 @@ def test_batches_start_small_and_never_pass_the_budget() -> None:
     assert s.next_batch_size() == FIRST_BATCH
     for number in range(1, 9):
         s.add(trial(number, Latency((1.0,)), str(number)), f"r{number}", b"")
-    assert s.next_batch_size() == 31
+    assert s.next_batch_size() == 32
     s.stop.set()
     assert (s.next_batch_size(), s.stopped) == (0, "interrupted")
+
+
+def test_a_batch_fits_into_the_time_that_is_left() -> None:
+    s = state(trials=1000, batch_size=32, seconds=100.0)
+    for number in range(1, 9):
+        s.add(trial(number, Latency((1.0,)), str(number)), f"r{number}", b"")
+    s.began -= 60.0  # eight candidates took 60 s, and 30 s are left for exploring
+    assert 1 <= s.next_batch_size() <= 4
+    s.began -= 40.0
+    assert s.next_batch_size() == 0
+    assert s.stopped == "seconds"
+
+
+def test_a_checkpoint_ends_a_batch_only_when_the_run_is_to_stop() -> None:
+    s = state(trials=10)
+    s.checkpoint()
+    s.stop.set()
+    with pytest.raises(Interrupted):
+        s.checkpoint()
+    assert s.stopped == "interrupted"

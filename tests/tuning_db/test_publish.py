@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -161,3 +162,13 @@ def test_the_interval_holds_the_speedup(pairs: list[tuple[float, float]]) -> Non
     now = standing(candidate, baseline)
     assert 0 < now.speedup_low <= now.speedup <= now.speedup_high
     assert now.speedup_low >= min(b / c for c, b in pairs) * (1 - 1e-12)
+
+
+def test_a_candidate_refuted_by_its_confirmation_loses_its_latency(repository: Repository) -> None:
+    repository.open_run(context())
+    ids = [repository.record(context().run_id, trial(number)) for number in (0, 1)]
+    wrong = Failure(FailureKind.WRONG_ANSWER, "not the same in every run: output 'out' at [3]")
+    found = confirmation(0, 2.0)
+    repository.confirm(context().run_id, replace(found, refuted={1: wrong}))
+    assert repository.get_record(ids[1]).outcome == wrong
+    assert repository.get_record(ids[0]).outcome != wrong
