@@ -21,7 +21,7 @@ class Policy:
     Each sample runs the kernel often enough to last `min_sample_s`.
     """
 
-    repeats: int = 10
+    repeats: int = 5
     min_sample_s: float = 0.002
     look_ratio: float = 1.5
     cache: str = "warm"
@@ -36,7 +36,7 @@ class Policy:
 
     @property
     def name(self) -> str:
-        """E.g. "median-r10-s2ms-warm-c15"; part of a record's identity."""
+        """E.g. "median-r5-s2ms-warm-c15"; part of a record's identity."""
         sample_ms = f"{self.min_sample_s * 1e3:g}ms"
         return f"median-r{self.repeats}-s{sample_ms}-{self.cache}-c{self.confirm_rounds}"
 
@@ -62,7 +62,7 @@ class SearchConfig:
     """The evolutionary search: how many candidates are scored to fill one batch."""
 
     population: int = 96
-    generations: int = 3
+    generations: int = 2
     random_fraction: float = 0.25
     crossover_fraction: float = 0.25
     epsilon: float = 0.1

@@ -74,6 +74,7 @@ def explore(session: TaskSession, state: RunState, recorder: Recorder) -> None:
         scheduled = [s for s, _ in proposed]
         with state.phase("build"):
             built = session.builder([s.candidate for s in scheduled])
+        session.ranker.observe_builds([s.features for s in scheduled], [b.seconds for b in built])
         outcomes: list[Outcome] = []
         for (_, predicted), artifact in zip(proposed, built, strict=True):
             if state.must_stop():

@@ -28,6 +28,7 @@ from tuner.measure.zygote import Zygote
 from tuner.outcome import Latency
 from tuner.records import RunContext, TrialRecord
 from tuner.run_state import RunState
+from tuner.search.build_cost import CostAwareRanker
 from tuner.search.builder import Builder, Built
 from tuner.search.candidates import spaces_from_wire
 from tuner.search.evaluator import Evaluator
@@ -39,7 +40,7 @@ from tuner.targets.toolchain import toolchain_versions
 from tuner.workloads.spec import WorkloadRequest
 from tuner.workloads.workload import Workload
 
-MIN_BUILD_TIMEOUT_S = 5.0
+MIN_BUILD_TIMEOUT_S = 2.0
 _LOOK_EVERY_S = 0.1
 
 
@@ -65,6 +66,7 @@ class TaskSession:
     search: EvolutionarySearch = field(init=False)
     builder: Builder = field(init=False)
     model: Model = field(init=False)
+    ranker: CostAwareRanker = field(init=False)
     model_metrics: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -114,9 +116,9 @@ class TaskSession:
         machine = machine_model(self.roofline, self.target.isa(), self.multiplied_dtype)
         # One thread: with more, OpenMP waits for cores that the children hold, and a batch costs seconds.
         self.model = CostModel(machine=machine, seed=self.config.seed, n_threads=1)
-        self.search = EvolutionarySearch(
-            spaces, Evaluator(self.pool, task, self.state.checkpoint), self.model, self.config.search, rng
-        )
+        self.ranker = CostAwareRanker(self.model, seed=self.config.seed)
+        evaluator = Evaluator(self.pool, task, self.state.checkpoint)
+        self.search = EvolutionarySearch(spaces, evaluator, self.ranker, self.config.search, rng)
         self.builder = Builder(self.pool, task, self._build_timeout_s(), self.state.checkpoint)
 
     def fall_back_to_default(self, reason: str) -> None:
@@ -177,7 +179,7 @@ class TaskSession:
 
         A fresh worker opens the space before it builds.
         """
-        own_s = min(self.config.limits.build_timeout_s, max(MIN_BUILD_TIMEOUT_S, 40 * self.untuned.seconds))
+        own_s = min(self.config.limits.build_timeout_s, max(MIN_BUILD_TIMEOUT_S, 25 * self.untuned.seconds))
         return own_s + 2 * self._open_space_s
 
     def _task(self, level: str) -> dict[str, Any]:
