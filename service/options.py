@@ -29,12 +29,10 @@ def database_url(db: str | None) -> str:
     return Settings.from_environment().db_url if db is None else db
 
 
-def open_repository(db: str | None, *, reads_only: bool = False) -> Repository:
+def open_repository(db: str | None) -> Repository:
     """Opens the database that `database_url` names; makes it if it isn't there.
-
-    A command that only reads doesn't make one that --db names: the name is more likely mistyped.
 
     Raises:
         StorageError: it can't be opened.
     """
-    return Repository(open_database(database_url(db), create=db is None or not reads_only))
+    return Repository(open_database(database_url(db)))

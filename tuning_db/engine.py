@@ -97,18 +97,14 @@ def _identity(path: str) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def open_database(url: str, *, busy_timeout_s: float = BUSY_TIMEOUT_S, create: bool = True) -> Database:
-    """Opens the database at `url`: "sqlite:///FILE" (four slashes for an absolute path) or a plain path.
-
-    One that isn't there is made, unless `create` is False.
+def open_database(url: str, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> Database:
+    """Opens, or makes, the database at `url`: "sqlite:///FILE" (four slashes for an absolute path) or a plain path.
 
     Raises:
         StorageError: can't be opened, made or understood, or its schema is newer than this program.
     """
     path = _sqlite_path(url)
     _check_path(path)
-    if not create and not path.exists():
-        raise StorageError(f"no database at {path.absolute()}; `tunesmith tune` with this --db makes it")
     engine = _sqlite_engine(path, busy_timeout_s)
     try:
         with storage_errors(str(path), "open", busy_timeout_s):

@@ -12,7 +12,7 @@ from tuner.targets.target import native_target
 def devices(db: DbOption = None, json: JsonOption = False) -> int:
     """List the devices with measurements in the database, and this one."""
     here = detect_device(native_target()).to_dict()
-    stored = {d.key: d for d in open_repository(db, reads_only=True).list_devices()}
+    stored = {d.key: d for d in open_repository(db).list_devices()}
     rows = [
         {**d.info, "runs": d.n_runs, "last_seen": utc_text(d.last_seen_at_s), "this_machine": d.key == here["key"]}
         for d in stored.values()

@@ -34,7 +34,7 @@ def lookup(
     requests = [parse_workload(w) for w in workload]
     for_target = parse_target(target)
     device_key = device or detect_device(for_target).key
-    repository = open_repository(db, reads_only=True)
+    repository = open_repository(db)
     answers = [_ask(repository, request, for_target, device_key) for request in requests]
     if json:
         print_json([_answer_json(r, a) for r, a in zip(requests, answers, strict=True)])

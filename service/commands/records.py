@@ -22,7 +22,7 @@ def records(
 ) -> int:
     """List the stored records, newest first."""
     digest, key = (None, None) if workload is None else _asked_for(parse_workload(workload))
-    repository = open_repository(db, reads_only=True)
+    repository = open_repository(db)
     found = repository.list_records(digest=digest, workload_key=key, only_published=published, limit=limit)
     if json:
         print_json(

@@ -40,7 +40,7 @@ def replay(
 
     Exits with 1 when it fails or computes a wrong answer.
     """
-    found = open_repository(db, reads_only=True).get_record(record)
+    found = open_repository(db).get_record(record)
     here = detect_device(parse_target(found.target)).key
     notes = _notes(found, here)
 

@@ -45,7 +45,7 @@ def show(
     json: JsonOption = False,
 ) -> int:
     """Show a record: samples, errors, baseline, where it comes from; or its IR, assembly and trace."""
-    found = open_repository(db, reads_only=True).get_record(record)
+    found = open_repository(db).get_record(record)
     texts = _texts(found, ir, source)
     decisions = jsonlib.loads(found.trace_json)
     if json:

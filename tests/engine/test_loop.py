@@ -62,7 +62,7 @@ def test_a_run_ends_with_a_validated_confirmed_winner_and_all_that_a_record_need
     seconds = result.seconds
     assert sum(v for k, v in seconds.items() if k != "total") <= seconds["total"] * 1.01
     assert all(seconds.values()), seconds
-    assert 0 < result.model["n_total"] < result.trials_ok  # of candidates with a latency; untuned has no features
+    assert 0 < result.model["n_total"] <= result.trials_ok  # of candidates with a latency; untuned has no features
     assert [p.phase for p in observer.progress][-1] == "done"
 
 

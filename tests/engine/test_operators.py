@@ -33,7 +33,7 @@ def test_small_operators_end_with_a_validated_schedule(run, name):
     assert result.best is not None
     assert result.best.validated
     assert result.best.verdict != "slower"
-    assert result.trials_ok > 0
+    assert result.trials_ok > 0 or result.best.trial == 0  # every schedule of one element is the untuned program
 
 
 @pytest.mark.slow

@@ -30,7 +30,7 @@ class RecordedPool:
     def __init__(self, *answers: object) -> None:
         self._answers = list(answers)
 
-    def map(self, job, calls, timeout_s):
+    def map(self, job, calls, timeout_s, on_result=None):
         if job == "space.trace":
             return [{"trace_json": "[[], []]"}]
         return [self._answers.pop(0) for _ in calls]
