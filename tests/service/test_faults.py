@@ -16,7 +16,7 @@ from tests.service.processes import start
 from tests.service.test_tune import SPEC, processes_of
 
 
-# Slow: once in about ten runs on a busy machine it hung for a minute, and why is not known yet.
+# Slow: it hung once for a minute in a full run, and why is not known yet.
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_during_the_setup_ends_it_soon(tmp_path: Path, number: int, code: int) -> None:
